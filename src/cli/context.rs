@@ -42,6 +42,11 @@ impl CliContext {
         self.config_path.clone().map_or_else(|| first_existing(&DEFAULT_CONFIG_FILES), Ok)
     }
 
+    /// Returns the file of a new configuration: the named one, or that of the packaged unit.
+    pub(super) fn new_config_file(&self) -> &Path {
+        self.config_path.as_deref().unwrap_or(Path::new(DEFAULT_CONFIG_FILES[0]))
+    }
+
     pub(super) fn config(&self) -> Result<Config, CommandFailure> {
         let file = self.config_file()?;
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))

@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory};
 /// The path of each command with its example, in the order of the README's table.
 const EXAMPLES: &[(&str, &str)] = &[
     ("demo", "tallyd demo --seconds 60 --keep /tmp/shop"),
+    ("init", "tallyd init --base-url https://service.example"),
     ("run", "tallyd run --once --config ./tallyd.toml"),
     ("check", "tallyd check --online"),
     ("status", "tallyd status --all"),

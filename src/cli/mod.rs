@@ -6,6 +6,7 @@
 //! | `context.rs` | configuration, clock and store of a command |
 //! | `change/` | changes of the command line: their insertion into the outbox, and the wait for their outcome |
 //! | `decider.rs` | the operator, as the journal names them |
+//! | `code_parser.rs` | values with codes, which completions and help list |
 //! | `csv.rs` | operators' CSV files |
 //! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
@@ -18,6 +19,7 @@
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod change;
+mod code_parser;
 mod commands;
 mod context;
 pub mod csv;
@@ -29,7 +31,7 @@ mod manual;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, notify, pages, pause, quota, run, schema, status};
+use self::commands::daemon::{check, init, notify, pages, pause, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -66,6 +68,11 @@ struct Cli {
 enum Command {
     /// Demonstrate tallyd with a sandbox, simulated sales and the daemon
     Demo(demo::DemoArgs),
+    /// Ask for the platform's address and the keys, prove them, and write configuration and key files
+    ///
+    /// Without a terminal, standard input has a line for each value that no option gives: address, integration key,
+    /// gateway key. Without --config the files are those of the packaged unit, in /etc/tallyd.
+    Init(init::InitArgs),
     /// Run the daemon in the foreground
     ///
     /// SIGTERM and SIGINT end it in order, SIGHUP reads the configuration again. A daemon that was started on a
@@ -267,6 +274,7 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
     let context = context::CliContext::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo).await,
+        Command::Init(args) => init::init_command(&context, args).await,
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,

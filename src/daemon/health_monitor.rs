@@ -4,6 +4,7 @@
 //! appears, each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert
 //! can rely on it.
 
+use super::metrics::CallCounter;
 use super::notifiers::Notifiers;
 use super::{boot_id, metrics, systemd};
 use crate::config::Config;
@@ -11,7 +12,7 @@ use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::journal::RunOutcome;
 use crate::limiter;
-use crate::model::Moment;
+use crate::model::{Moment, Timestamp};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 pub(super) struct HealthMonitor {
     metrics: Option<PathBuf>,
     limits: limiter::LimiterSettings,
+    started: Timestamp,
+    /// The count of calls for the metrics; `None` before the first page.
+    calls: Option<CallCounter>,
     /// The findings that are logged and open, each with the time it was last logged.
     logged: BTreeMap<(FindingCode, Vec<String>), Moment>,
     pub(super) summary: String,
@@ -39,11 +43,19 @@ struct HourSummary {
 }
 
 impl HealthMonitor {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, started: Timestamp) -> Self {
         let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
-        let (summary, notifiers) = ("working".to_owned(), Notifiers::new(config));
-        let hour = HourSummary::default();
-        Self { metrics, limits, logged: BTreeMap::new(), summary, notifiers, hour }
+        let (logged, summary, notifiers) = (BTreeMap::new(), "working".to_owned(), Notifiers::new(config));
+        Self {
+            metrics,
+            limits,
+            started,
+            calls: None,
+            logged,
+            summary,
+            notifiers,
+            hour: HourSummary::default(),
+        }
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
@@ -53,7 +65,7 @@ impl HealthMonitor {
 
     /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first minute
     /// before a finding is logged.
-    pub(super) async fn write_first_metrics(&self, context: &JobContext) -> Result<(), StoreError> {
+    pub(super) async fn write_first_metrics(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, _) = self.judge_health(context).await?;
         self.write_metrics(context, &health).await
     }
@@ -94,10 +106,14 @@ impl HealthMonitor {
         Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 
-    async fn write_metrics(&self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {
+    async fn write_metrics(&mut self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {
         let Some(file) = &self.metrics else { return Ok(()) };
-        let page =
-            metrics::collect_metrics(&context.store, self.limits.own_limit(), health, context.now()).await?;
+        let (store, limit, now) = (&context.store, self.limits.own_limit(), context.now());
+        let calls = match &mut self.calls {
+            Some(calls) => calls,
+            none => none.insert(CallCounter::start(store, context.session_id, self.started).await?),
+        };
+        let page = metrics::collect_metrics(store, limit, health, calls, now).await?;
         replace_metrics(file, &page);
         Ok(())
     }

@@ -6,10 +6,12 @@
 //! port, which would need protection.
 
 use crate::health::{FindingCode, HealthReport};
+use crate::journal::ExchangeOutcome;
 use crate::model::time::whole_millis;
-use crate::model::{JobKind, Timestamp};
-use crate::outbox::ChangeState;
+use crate::model::{JobKind, Lane, Operation, Timestamp};
+use crate::outbox::{ChangeKind, ChangeState};
 use crate::store::{Store, StoreError};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -21,15 +23,47 @@ use std::time::Duration;
 const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Readable for all: the collector runs as another user, and the numbers are not secret.
 const FILE_MODE: u32 = 0o644;
+/// The label of kinds that only a program's mistake brings into the outbox.
+const OTHER_KIND: &str = "other";
+
+/// The calls of this daemon by operation and outcome.
+///
+/// Counted from the journal, but since the start: `prune` removes calls, so a count over the journal would fall.
+pub(super) struct CallCounter {
+    since: Timestamp,
+    last_end: i64,
+    calls: BTreeMap<(String, String), i64>,
+}
+
+impl CallCounter {
+    pub(super) async fn start(store: &Store, session_id: i64, now: Timestamp) -> Result<Self, StoreError> {
+        let last_end = store.last_answer_before(session_id).await?;
+        Ok(Self { since: now, last_end, calls: BTreeMap::new() })
+    }
+
+    /// Counts the calls that ended since the last count.
+    async fn count(&mut self, store: &Store) -> Result<(), StoreError> {
+        for row in store.call_outcomes_after(self.last_end).await? {
+            *self.calls.entry((row.operation, row.outcome)).or_default() += row.calls;
+            self.last_end = self.last_end.max(row.last_end);
+        }
+        Ok(())
+    }
+
+    fn count_of(&self, operation: Operation, outcome: ExchangeOutcome) -> i64 {
+        let name = (operation.as_str().to_owned(), outcome.as_str().to_owned());
+        self.calls.get(&name).copied().unwrap_or(0)
+    }
+}
 
 pub(super) async fn collect_metrics(
     store: &Store,
     limit: u32,
     health: &HealthReport,
+    calls: &mut CallCounter,
     now: Timestamp,
 ) -> Result<String, StoreError> {
-    let used = store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?;
-    let counts = store.mirror_counts().await?;
+    calls.count(store).await?;
     let mut page = MetricsPage::begin(now, None);
     let standbys = i64::try_from(store.standbys().await?.len()).unwrap_or(i64::MAX);
     page.write_gauge("tallyd_standbys", "Hosts that stand by.", standbys);
@@ -37,32 +71,30 @@ pub(super) async fn collect_metrics(
     let help = "Duration of the last takeover; 0 if no other daemon led before.";
     page.write_gauge("tallyd_takeover_milliseconds", help, takeover_ms.unwrap_or(0));
     page.write_jobs(health);
-    let calls = used.iter().map(|(lane, calls, _)| (lane.as_str(), *calls));
-    page.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", calls);
-    let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
-    page.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
-    page.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
-    let is_refused = i64::from(health.rows.is_refused);
-    page.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
+    page.write_quota(&store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?, limit, health);
+    page.write_calls(calls);
     page.write_outbox(health, now);
+    page.write_final_changes(&final_changes(store).await?);
+    let conflicts = [
+        ("count", store.outbox_open_conflicts().await?),
+        ("not_shown", i64::try_from(health.rows.mismatches.len()).unwrap_or(i64::MAX)),
+    ];
+    let help = "Open conflicts: counts that need a decision, and written quantities that the platform does not show.";
+    page.write_samples("tallyd_conflicts_open", help, "kind", conflicts);
     let help = "Units that others took within 24 h between our read and our write of their stock levels.";
     page.write_gauge("tallyd_units_at_risk", help, store.units_at_risk(now).await?.units);
     let codes = FindingCode::ALL.iter().map(|code| (code.as_str(), health.count_of(*code)));
     page.write_samples("tallyd_findings", "Findings of `tallyd status` by code.", "code", codes);
-    for (name, help, value) in [
-        ("tallyd_mirror_skus", "SKUs that the platform returned.", counts.skus),
-        ("tallyd_mirror_cells", "Stock levels of the mirror.", counts.stock_levels),
-        (
-            "tallyd_mirror_missing_skus",
-            "Tracked SKUs that the platform does not return.",
-            counts.missing_skus,
-        ),
-        ("tallyd_mirror_parked_records", "Parked records.", counts.parked),
-        ("tallyd_orders_followed", "Tracked orders.", counts.orders),
-    ] {
-        page.write_gauge(name, help, value);
-    }
+    page.write_mirror(store).await?;
+    page.write_database(store, health).await?;
     Ok(page.0)
+}
+
+/// Returns the number of changes for each kind and final state. tallyd prunes no change, so the numbers only rise.
+async fn final_changes(store: &Store) -> Result<BTreeMap<(String, String), i64>, StoreError> {
+    let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let rows = store.outbox_final_counts(&kinds).await?;
+    Ok(rows.into_iter().map(|(kind, state, changes)| ((kind, state), changes)).collect())
 }
 
 /// Returns the metrics of a host that stands by for a leader whose heartbeat has stood still for `silent`.
@@ -136,8 +168,91 @@ impl MetricsPage {
         self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, oldest);
     }
 
+    fn write_final_changes(&mut self, counts: &BTreeMap<(String, String), i64>) {
+        let name = "tallyd_changes_total";
+        self.write_head(
+            name,
+            "Changes in a final state by kind and outcome, since the database was made.",
+            "counter",
+        );
+        let kinds = ChangeKind::ALL.iter().map(|kind| kind.as_str()).chain([OTHER_KIND]);
+        for kind in kinds {
+            for outcome in ChangeState::ALL.iter().filter(|state| state.is_final()) {
+                let count = counts.get(&(kind.to_owned(), outcome.as_str().to_owned())).copied().unwrap_or(0);
+                self.write_line(format_args!("{name}{{kind=\"{kind}\",outcome=\"{outcome}\"}} {count}"));
+            }
+        }
+    }
+
+    fn write_calls(&mut self, calls: &CallCounter) {
+        let help = "Start of the count of calls: the start of the daemon.";
+        self.write_gauge("tallyd_start_time_seconds", help, calls.since.0 / 1000);
+        let name = "tallyd_calls_total";
+        self.write_head(name, "Calls of this daemon by operation and answer, since its start.", "counter");
+        for operation in Operation::ALL {
+            for answer in ExchangeOutcome::ALL {
+                let count = calls.count_of(*operation, *answer);
+                self.write_line(format_args!(
+                    "{name}{{operation=\"{operation}\",answer=\"{answer}\"}} {count}"
+                ));
+            }
+        }
+    }
+
+    fn write_quota(&mut self, used: &[(String, i64, i64)], limit: u32, health: &HealthReport) {
+        let calls = |lane: &Lane| {
+            let row = used.iter().find(|(name, ..)| name == lane.as_str());
+            (lane.as_str(), row.map_or(0, |(_, calls, _)| *calls))
+        };
+        let lanes = Lane::ALL.iter().map(calls);
+        self.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", lanes);
+        let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
+        self.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
+        self.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
+        let help =
+            "Part of the limit that may be used while other software uses the account, in thousandths.";
+        self.write_gauge("tallyd_quota_share_permille", help, health.quota.share_permille.into());
+        let budget = &health.bad_requests;
+        let count = i64::try_from(budget.count).unwrap_or(i64::MAX);
+        self.write_gauge("tallyd_bad_requests_last_day", "Answers of 400 in the last 24 h.", count);
+        let lines = [("soft", budget.soft.into()), ("hard", budget.hard.into())];
+        let help = "Answers of 400 at which bulk pushes stop (soft), and calls that had one (hard).";
+        self.write_samples("tallyd_bad_requests_limit", help, "line", lines);
+        let is_refused = i64::from(health.rows.is_refused);
+        self.write_gauge("tallyd_key_refused", "1 while the platform refuses the key.", is_refused);
+    }
+
+    async fn write_mirror(&mut self, store: &Store) -> Result<(), StoreError> {
+        let counts = store.mirror_counts().await?;
+        for (name, help, value) in [
+            ("tallyd_mirror_skus", "SKUs that the platform returned.", counts.skus),
+            ("tallyd_mirror_stock_levels", "Stock levels of the mirror.", counts.stock_levels),
+            (
+                "tallyd_mirror_missing_skus",
+                "Tracked SKUs that the platform does not return.",
+                counts.missing_skus,
+            ),
+            ("tallyd_mirror_parked_records", "Parked records.", counts.parked),
+            ("tallyd_orders_followed", "Tracked orders.", counts.orders),
+        ] {
+            self.write_gauge(name, help, value);
+        }
+        Ok(())
+    }
+
+    async fn write_database(&mut self, store: &Store, health: &HealthReport) -> Result<(), StoreError> {
+        self.write_gauge("tallyd_database_bytes", "Size of the database.", store.database_bytes().await?);
+        let free = i64::try_from(store.free_disk_bytes()?).unwrap_or(i64::MAX);
+        self.write_gauge("tallyd_disk_free_bytes", "Free space on the disk of `database.path`.", free);
+        let last_backup = health.rows.backup.and_then(|backup| backup.last_good_ms).unwrap_or(0);
+        let help = "Time of the last good copy by the job `backup`; 0 if there is none.";
+        self.write_gauge("tallyd_last_backup_timestamp_seconds", help, last_backup / 1000);
+        Ok(())
+    }
+
     fn write_gauge(&mut self, name: &str, help: &str, value: i64) {
-        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));
+        self.write_head(name, help, "gauge");
+        self.write_line(format_args!("{name} {value}"));
     }
 
     /// Writes a metric with a sample for each value of a label. The values are constants that need no escaping.
@@ -148,10 +263,14 @@ impl MetricsPage {
         label: &str,
         samples: impl IntoIterator<Item = (&'a str, i64)>,
     ) {
-        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
+        self.write_head(name, help, "gauge");
         for (code, value) in samples {
             self.write_line(format_args!("{name}{{{label}=\"{code}\"}} {value}"));
         }
+    }
+
+    fn write_head(&mut self, name: &str, help: &str, kind: &str) {
+        self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
     fn write_line(&mut self, line: std::fmt::Arguments<'_>) {

@@ -81,7 +81,7 @@ impl Daemon {
                 next.extend(due.filter(|due| *due <= self.context.now()).map(|_| JobKind::Settle));
             }
         }
-        HealthMonitor::new(&self.config).tell_once(&self.context).await?;
+        HealthMonitor::new(&self.config, self.context.now()).tell_once(&self.context).await?;
         self.close().await?;
         Ok(once)
     }

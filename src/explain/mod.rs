@@ -116,13 +116,22 @@ impl ExplainedSku {
         Ok(explanations)
     }
 
+    /// Returns the sentence for a SKU of which the view `stock` shows nothing.
+    pub fn no_stock_text(&self) -> String {
+        let sku = &self.sku;
+        match &self.remark {
+            Some(remark) => format!("no stock level of {sku} is known: {remark}"),
+            None => format!("no stock level of {sku} is known yet: see `tallyd explain {sku}`"),
+        }
+    }
+
     fn nothing_known_text(&self, warehouse: Option<i64>) -> String {
         let sku = &self.sku;
         match (warehouse, self.product_id, &self.remark) {
             (Some(warehouse), Some(_), None) => {
                 format!("no stock level of {sku} in warehouse {warehouse} is known: see `tallyd stock {sku}`")
             }
-            (_, _, Some(remark)) => format!("no stock level of {sku} is known: {remark}"),
+            (_, _, Some(_)) => self.no_stock_text(),
             (_, _, None) => format!(
                 "no stock level of {sku} is known and no change names it: see `tallyd sku list`, or run \
                  `tallyd sku add {sku}`"

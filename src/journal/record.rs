@@ -1,7 +1,7 @@
 //! The records of the journal: begin and end of an exchange, end of a run.
 
 use super::body::DigestedBody;
-use crate::model::{Lane, Moment, Operation, RunId, Timestamp};
+use crate::model::{Lane, Moment, Operation, RunId, Timestamp, code_enum};
 
 /// An exchange about to be sent.
 ///
@@ -41,24 +41,9 @@ pub struct ExchangeEnd<'a> {
     pub answered_moment: Moment,
 }
 
-macro_rules! codes {
-    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $vdoc:literal])+ $variant:ident = $code:literal),+ $(,)? }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[doc = $vdoc])+ $variant),+ }
-
-        impl $name {
-            /// Returns the code used in the tables.
-            pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $code),+ }
-            }
-        }
-    };
-}
-
-codes! {
+code_enum! {
     /// The end of an exchange; the journal's code for the client's verdict.
-    ExchangeOutcome {
+    pub enum ExchangeOutcome {
         /// The call succeeded and its answer is plausible.
         Accepted = "accepted",
         /// The platform refused the content for good.
@@ -78,9 +63,9 @@ codes! {
     }
 }
 
-codes! {
+code_enum! {
     /// The outcome of a run.
-    RunOutcome {
+    pub enum RunOutcome {
         /// The run did all its work.
         Ok = "ok",
         /// The run did part of its work; the rest is still due.

@@ -135,7 +135,7 @@ async fn create_kit(core: &SandboxCore, new: NewKitRequest) -> Result<Value, San
     Ok(json!({ "ProductId": kit_id }))
 }
 
-fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {
+pub(super) fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {
     let posted: Value = parse_json(body)?;
     let posted = if posted.is_array() { posted } else { json!([posted]) };
     let faults: Vec<InjectedFault> =

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::SandboxError;
-use super::control::company_of_key;
+use super::control::{add_faults, company_of_key};
 use super::core::SandboxCore;
 use super::http::answer::SandboxRefusal;
 use super::platform::sales::{self, OrderPlacement, SaleLine};
@@ -70,6 +70,16 @@ impl SandboxCore {
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
         let company_id = company_of_key(self, None)?;
         Ok(self.sell_units_of(company_id, &SaleLine::new(sku, quantity), warehouse_id).await?)
+    }
+
+    /// Drops the answer of the next call of an operation, after the call was done.
+    ///
+    /// # Errors
+    /// [`SandboxError::Refused`] if there is no such operation.
+    pub fn lose_next_answer(&self, operation: &str) -> Result<(), SandboxError> {
+        let fault = json!({ "Operation": operation, "Drop": "after", "Times": 1 });
+        add_faults(self, &fault.to_string().into())?;
+        Ok(())
     }
 
     pub(super) async fn place_order_of(

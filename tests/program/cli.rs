@@ -386,16 +386,6 @@ async fn a_bad_file_at_a_reload_leaves_the_first_running_and_sigterm_ends_it_in_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demonstration_ends_by_itself_with_equal_books() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
-    command.args(["demo", "--seconds", "4"]).stdin(Stdio::null());
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("mirror and sandbox are equal"), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_demonstration_that_cannot_start_leaves_no_folder() {
     let dir = tempfile::tempdir().unwrap();
     // The folder has the process id in its name, which `exec` keeps. A folder in place of a key ends the start.

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::World;
+use crate::support::{BALANCES, World};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
@@ -105,26 +105,95 @@ async fn data_older_than_twice_its_interval_is_the_first_line_and_exit_code_3() 
     assert_eq!((code, &status["well"]), (Some(3), &json!(false)));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_metrics_file_holds_what_its_page_promises() {
-    let world = World::new().await;
-    world.track_all().await;
-    world.once().await;
+/// Returns the first metrics of a daemon.
+async fn first_metrics(world: &World) -> String {
     let file = world.path.with_file_name("tallyd.prom");
+    let _ = std::fs::remove_file(&file);
     let config = world.toml(&format!("[metrics]\ntextfile = {file:?}\n"));
     let config = tallyd::config::Config::from_toml(&config).unwrap();
     let clock = std::sync::Arc::new(tallyd::daemon::SystemClock);
     let daemon = tallyd::daemon::Daemon::start(config, clock).await.unwrap();
-    let now = tallyd::model::Clock::now(&tallyd::daemon::SystemClock).0;
-    let taken = format!("INSERT INTO units_taken SELECT id, 1, 1, {now}, 7 FROM product ORDER BY id LIMIT 1");
-    world.outsider().await.run(&taken).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
     let (_reload, changed) = tokio::sync::mpsc::channel(1);
     let ended = tokio::spawn(daemon.run(stop.clone(), changed));
     world.until("the metrics are written", async |_| file.exists()).await;
     stop.cancel();
     ended.await.unwrap().unwrap();
-    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::read_to_string(&file).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_counted_over_restarts() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, _) = world.mirror().await.into_iter().find(|level| level.2 > 5).unwrap();
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": -1}).to_string();
+    let count = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 40}).to_string();
+    world.change("adjust-1", "quantity.adjust", &body).await;
+    world.change("unknown-1", "quantity.fly", "{}").await;
+    world.once().await;
+    world.change("adjust-2", "quantity.adjust", &body).await;
+    world.once().await;
+    for _restart in 0..2 {
+        let text = first_metrics(&world).await;
+        let counted = |kind: &str, outcome: &str, total: i64| {
+            let sample = format!("\ntallyd_changes_total{{kind=\"{kind}\",outcome=\"{outcome}\"}} {total}\n");
+            assert!(text.contains(&sample), "{sample}: {text}");
+        };
+        counted("quantity.adjust", "applied", 2);
+        counted("quantity.adjust", "cancelled", 0);
+        counted("other", "rejected", 1);
+        counted("shipment.create", "applied", 0);
+        assert!(text.contains("# TYPE tallyd_changes_total counter\n"), "{text}");
+    }
+    world.change("count-1", "quantity.set", &count).await;
+    world.once().await;
+    let text = first_metrics(&world).await;
+    assert!(text.contains("{kind=\"quantity.set\",outcome=\"applied\"} 1\n"), "{text}");
+}
+
+/// The metrics add what ended since the last count, so that each call is counted once.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_is_counted_once_by_its_answer() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
+    let counted = async |after: i64| {
+        let rows = store.call_outcomes_after(after).await.unwrap();
+        let calls = |outcome: &str| {
+            rows.iter().filter(|row| row.outcome == outcome).map(|row| row.calls).sum::<i64>()
+        };
+        (calls("accepted"), calls("transient"), rows.iter().map(|row| row.last_end).max().unwrap_or(after))
+    };
+    let first = i64::try_from(world.sandbox.logged_calls().len()).unwrap();
+    let (accepted, transient, last_end) = counted(0).await;
+    assert_eq!((accepted, transient), (first, 0));
+    assert_eq!(counted(last_end).await, (0, 0, last_end));
+    world.post("/_sandbox/faults", &json!({"Operation": BALANCES, "Status": 500, "Times": 1})).await;
+    world.once().await;
+    let second = i64::try_from(world.sandbox.logged_calls().len()).unwrap() - first;
+    let (accepted, transient, newest) = counted(last_end).await;
+    assert_eq!((accepted, transient), (second - 1, 1));
+    let session = world.number("SELECT max(id) FROM session").await;
+    assert_eq!(
+        store.last_answer_before(session).await.unwrap(),
+        last_end,
+        "the count begins with the session"
+    );
+    assert_eq!(store.last_answer_before(session + 1).await.unwrap(), newest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_file_holds_what_its_page_promises() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let now = tallyd::model::Clock::now(&tallyd::daemon::SystemClock).0;
+    let taken = format!("INSERT INTO units_taken SELECT id, 1, 1, {now}, 7 FROM product ORDER BY id LIMIT 1");
+    world.outsider().await.run(&taken).await.unwrap();
+    let text = first_metrics(&world).await;
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for sample in &samples {
         let (name, value) = sample.rsplit_once(' ').unwrap();
@@ -151,6 +220,13 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         "tallyd_outbox_changes{state=\"held\"} 0",
         "tallyd_outbox_oldest_pending_seconds 0",
         "tallyd_findings{code=\"waiting\"} 0",
+        "tallyd_calls_last_minute{lane=\"operator\"} 0",
+        "tallyd_calls_total{operation=\"GET /api/Company/WorkQueue\",answer=\"refused\"} 0",
+        "tallyd_changes_total{kind=\"quantity.set\",outcome=\"applied\"} 0",
+        "tallyd_conflicts_open{kind=\"count\"} 0",
+        "tallyd_quota_share_permille 1000",
+        "tallyd_bad_requests_limit{line=\"soft\"} 300",
+        "tallyd_last_backup_timestamp_seconds 0",
         "tallyd_units_at_risk 7",
     ] {
         assert!(samples.contains(&there), "{there}: {text}");

@@ -4,6 +4,7 @@
 //! runs a single suite. A suite that starts no process belongs in tests/it; the head of that binary has the
 //! reason.
 
+mod begin;
 mod bench_scripts;
 mod bounds;
 mod budget;
@@ -17,6 +18,7 @@ mod door;
 mod findings;
 mod health;
 mod log_lines;
+mod monitoring;
 mod notices;
 mod operator;
 mod page_blocks;

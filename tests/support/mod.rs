@@ -33,7 +33,7 @@ use tokio::time::{Duration, Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Time limit of every wait; a daemon that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a socket that refuses connections: it is bound, so no other test gets its port, and never listens.
 pub fn refusing_socket() -> TcpSocket {

@@ -157,6 +157,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
+    ("console", &["src/cli/"]),
     ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),
 ];

@@ -1,7 +1,7 @@
 //! Questions about the database itself, which each engine answers in its own way.
 
 use super::fetch::{self, Connection};
-use crate::store::{Result, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 
 /// Returns the names of a table's columns, in their order.
 pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) -> Result<Vec<String>> {
@@ -14,6 +14,24 @@ pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) 
     };
     let columns = fetch::all(from, sql, (table,), "read the columns of a table").await?;
     Ok(columns.into_iter().map(|(name,)| name).collect())
+}
+
+impl Store {
+    /// Returns the bytes that the database occupies: its file, or its tables and indexes on the server.
+    pub async fn database_bytes(&self) -> Result<i64> {
+        let mut from = self.read_connection().await?;
+        let sql = match *from {
+            Connection::Sqlite(_) => {
+                "SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s"
+            }
+            Connection::Postgres(_) => {
+                "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS BIGINT) FROM pg_class \
+                 WHERE relnamespace = CAST(current_schema() AS regnamespace) AND relkind = 'r'"
+            }
+        };
+        let rows: Vec<(i64,)> = fetch::all(&mut from, sql, (), "measure the database").await?;
+        Ok(rows.first().map_or(0, |(bytes,)| *bytes))
+    }
 }
 
 impl WriteTransaction {

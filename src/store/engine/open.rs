@@ -285,14 +285,19 @@ impl Store {
         taken.context("open the database to read")
     }
 
+    /// Returns the free bytes of the disk with the database file. With a server these are the files of this host.
+    pub fn free_disk_bytes(&self) -> Result<u64> {
+        let failed = StoreError::of_file("read the free disk space for", self.path());
+        let disk = rustix::fs::statvfs(parent_folder(self.path())).map_err(|error| failed(error.into()))?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     /// Fails if the disk has less than `floor_bytes` free. A server reports its full disk itself.
     pub fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
         if self.location.server().is_some() {
             return Ok(());
         }
-        let failed = StoreError::of_file("read the free disk space for", self.path());
-        let disk = rustix::fs::statvfs(parent_folder(self.path())).map_err(|error| failed(error.into()))?;
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let free = self.free_disk_bytes()?;
         if free >= floor_bytes {
             return Ok(());
         }

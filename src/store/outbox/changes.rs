@@ -389,6 +389,23 @@ impl Store {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
         self.fetch_all(sql, (), "count the changes").await
     }
+
+    /// Returns (kind, state, number) of the changes in a final state.
+    ///
+    /// A program may have inserted any text as a kind. All kinds but `kinds` are counted as `other`.
+    pub async fn outbox_final_counts(&self, kinds: &[&str]) -> Result<Vec<(String, String, i64)>> {
+        let sql = "SELECT CASE WHEN kind IN (SELECT atom FROM json_each($1)) THEN kind ELSE 'other' END AS kind, \
+                          state, count(*) FROM outbox \
+                   WHERE state IN ('applied', 'rejected', 'cancelled') GROUP BY 1, 2";
+        self.fetch_all(sql, (json_rows(kinds),), "count the final changes").await
+    }
+
+    /// Returns the number of held changes whose quantity a person must decide.
+    pub async fn outbox_open_conflicts(&self) -> Result<i64> {
+        let sql = "SELECT count(*) FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') \
+                   AND state = 'held' AND reason IN ('conflict', 'stale_base', 'mismatch')";
+        self.fetch_value(sql, (), "count the conflicts").await
+    }
 }
 
 /// Returns id and revision of each pending and held change of these stock levels.

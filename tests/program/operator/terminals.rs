@@ -19,8 +19,9 @@ impl Terminal {
     fn run(line: &str, config: &Path) -> Self {
         let program = env!("CARGO_BIN_EXE_tallyd");
         let command = format!("sh -c '{line}' {program} {}", config.display());
-        let mut script = Command::new("script")
-            .args(["-qefc", &command, "/dev/null"])
+        // What started the tests may ignore the signal, and every child would inherit that.
+        let mut script = Command::new("env")
+            .args(["--default-signal=HUP", "script", "-qefc", &command, "/dev/null"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

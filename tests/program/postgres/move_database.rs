@@ -96,8 +96,10 @@ async fn every_row_moves_to_a_server_and_back() {
         assert_eq!(there.tables.len(), tables.count());
         assert!(there.replaced.is_empty(), "{:?}", there.replaced);
         let empty = there.tables.iter().filter(|table| table.rows == 0).map(|table| table.name.as_str());
-        let without_rows = ["backup_marker", "parked", "prune_guard", "snapshot", "snapshot_table"];
-        assert!(empty.clone().all(|table| without_rows.contains(&table)), "{:?}", empty.collect::<Vec<_>>());
+        let without_rows = ["backup_marker", "parked", "pause", "prune_guard", "snapshot", "snapshot_table"];
+        // The fixture is older than notices.
+        let may_be_empty = |table: &str| without_rows.contains(&table) || table.starts_with("notice");
+        assert!(empty.clone().all(may_be_empty), "{:?}", empty.collect::<Vec<_>>());
         replayed::assert_replayed(&server).await;
         let back = DatabaseLocation::from(dir.path().join(format!("{schema}-back.db")));
         moved(&server, &back).await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::cli::commands::daemon::run::wait_for_interrupt;
 use crate::cli::{CommandResult, output};
-use crate::sandbox::{self, SandboxOptions};
+use crate::sandbox::{self, Sandbox, SandboxError, SandboxOptions};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -77,13 +77,23 @@ pub(in crate::cli) async fn sandbox_command(args: SandboxArgs) -> CommandResult 
         latency_ms: args.latency_ms,
     };
     let sandbox = sandbox::start_sandbox(options).await?;
-    output::print_text(&format!(
-        "sandbox at http://{}\nintegration key {}\ngateway key {}\n",
-        sandbox.local_addr(),
-        sandbox.integration_key(),
-        sandbox.gateway_key()
-    ));
+    output::print_text(&first_words(&sandbox).await?);
     wait_for_interrupt().await?;
     sandbox.stop().await;
     Ok(String::new().into())
+}
+
+/// Returns the address and keys, and three commands to try in another terminal.
+async fn first_words(sandbox: &Sandbox) -> Result<String, SandboxError> {
+    let (address, integration, gateway) =
+        (sandbox.local_addr(), sandbox.integration_key(), sandbox.gateway_key());
+    let levels = sandbox.stock_levels().await?;
+    let sku = levels.iter().find(|level| level.quantity > 0).map_or("SKU", |level| level.sku.as_str());
+    Ok(format!(
+        "sandbox at http://{address}\nintegration key {integration}\ngateway key {gateway}\n\n\
+         in another terminal: the warehouses; an order, as a customer places it; a tallyd for it in the folder shop\n  \
+         curl -s -H 'svc-subscription-key: {integration}' -H 'gateway-subscription-key: {gateway}' http://{address}/api/Warehouses\n  \
+         curl -s http://{address}/_sandbox/orders -d '{{\"Lines\":[{{\"Sku\":\"{sku}\",\"Quantity\":1}}]}}'\n  \
+         printf '%s\\n' {integration} {gateway} | tallyd init --base-url http://{address} --config shop/tallyd.toml\n"
+    ))
 }

@@ -3,6 +3,7 @@
 //! The customers act on the sandbox directly, unknown to tallyd. The warehouse only inserts changes into the
 //! outbox, as any program on the host would.
 
+use super::folder::ASKING_WAREHOUSE;
 use crate::cli::CommandFailure;
 use crate::cli::context::write_and_commit;
 use crate::model::OrderId;
@@ -42,11 +43,13 @@ pub(super) struct SimulatedShop<'a> {
     store: &'a Store,
     random: ShopRandom,
     totals: ShopTotals,
+    /// Number of events so far, which makes the keys of changes unique.
+    events: u64,
 }
 
 impl<'a> SimulatedShop<'a> {
     pub(super) fn new(sandbox: &'a Sandbox, store: &'a Store) -> Self {
-        Self { sandbox, store, random: ShopRandom(0x007a_117d), totals: ShopTotals::default() }
+        Self { sandbox, store, random: ShopRandom(0x007a_117d), totals: ShopTotals::default(), events: 0 }
     }
 
     pub(super) async fn run_for(
@@ -54,14 +57,16 @@ impl<'a> SimulatedShop<'a> {
         open: Duration,
         show: impl Fn(&ShopTotals),
     ) -> Result<ShopTotals, CommandFailure> {
-        let opened = Instant::now();
+        let (opened, before) = (Instant::now(), self.totals.open_for);
         let mut beat = interval(EVENT_INTERVAL);
-        for n in 0.. {
+        loop {
             beat.tick().await;
-            self.totals.open_for = opened.elapsed();
-            if self.totals.open_for >= open {
+            self.totals.open_for = before + opened.elapsed();
+            if opened.elapsed() >= open {
                 break;
             }
+            let n = self.events;
+            self.events += 1;
             match n % 6 {
                 0 => self.place_order().await?,
                 1 => self.count_while_selling(n).await?,
@@ -70,7 +75,7 @@ impl<'a> SimulatedShop<'a> {
                 4 => self.count_and_receive(n).await?,
                 _ => self.adjust_level(&format!("breakage-{n}"), (1, 4), -1).await?,
             }
-            if n % SHOW_EVERY == 0 {
+            if n.is_multiple_of(SHOW_EVERY) {
                 let counts = self.store.mirror_counts().await?;
                 (self.totals.stock_levels, self.totals.calls) =
                     (counts.stock_levels, self.sandbox.logged_calls().len());
@@ -163,7 +168,10 @@ impl<'a> SimulatedShop<'a> {
         };
         let mut rows = self.store.stock_list(&[]).await?;
         rows.retain(|row| {
-            row.quantity >= MIN_QUANTITY && row.pending_quantity.is_none() && is_in_sandbox(row)
+            row.quantity >= MIN_QUANTITY
+                && row.pending_quantity.is_none()
+                && row.warehouse_id != ASKING_WAREHOUSE
+                && is_in_sandbox(row)
         });
         Ok(self.random.pick(&rows).cloned())
     }

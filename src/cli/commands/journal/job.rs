@@ -1,12 +1,13 @@
 //! `job`: the journal of runs.
 
+use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
-use crate::model::{RunId, Timestamp};
-use crate::present::runs::{RunDetail, parse_job_kind, run_json};
+use crate::model::{JobKind, RunId, Timestamp};
+use crate::present::runs::{RunDetail, run_json};
 use crate::store::{ExchangeRow, JournalEvent, RunChange, RunRow};
 use clap::Subcommand;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ pub(in crate::cli) enum Command {
     /// List runs, newest first
     List {
         /// Show only runs of this job
-        #[arg(long, value_name = "JOB")]
-        kind: Option<String>,
+        #[arg(long, value_name = "JOB", value_parser = code_parser(JobKind::ALL, JobKind::as_str))]
+        kind: Option<JobKind>,
         /// Maximum number of runs
         #[arg(long, default_value_t = 50)]
         limit: u32,
@@ -34,8 +35,8 @@ pub(in crate::cli) enum Command {
     /// Run a job once, now; if a daemon runs, the daemon executes the job
     Run {
         /// Name of the job
-        #[arg(value_name = "JOB")]
-        kind: String,
+        #[arg(value_name = "JOB", value_parser = code_parser(JobKind::ALL, JobKind::as_str))]
+        kind: JobKind,
         #[allow(
             rustdoc::broken_intra_doc_links,
             reason = "clap prints the text as it stands: `[1]` is JSON"
@@ -49,19 +50,18 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn job_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::List { kind, limit, output } => list_runs(context, kind.as_deref(), limit, output).await,
+        Command::List { kind, limit, output } => list_runs(context, kind, limit, output).await,
         Command::Show { id, output } => show_run(context, RunId(id), output).await,
-        Command::Run { kind, input } => run_job_now(context, &kind, input.as_deref()).await,
+        Command::Run { kind, input } => run_job_now(context, kind, input.as_deref()).await,
     }
 }
 
 async fn list_runs(
     context: &CliContext,
-    kind: Option<&str>,
+    kind: Option<JobKind>,
     limit: u32,
     output: OutputArgs,
 ) -> CommandResult {
-    let kind = kind.map(parse_job_kind).transpose()?;
     let rows = context.open_store().await?.run_list(kind, limit).await?;
     let columns = |row: &RunRow| {
         let RunRow { id, job, trigger, started_ms, ended_ms, outcome, summary, exchanges, .. } = row;
@@ -73,8 +73,7 @@ async fn list_runs(
     Ok(output.render(|| rows.iter().map(run_json).collect::<Vec<_>>(), table).into())
 }
 
-async fn run_job_now(context: &CliContext, kind: &str, input: Option<&str>) -> CommandResult {
-    let kind = parse_job_kind(kind)?;
+async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -> CommandResult {
     let input = input.map(|text| RunArgs::parse(kind, text)).transpose();
     let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
     let request = ControlRequest::RunJob { job: kind.as_str().into(), input };

@@ -23,17 +23,17 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
     let mut listing = StreamedList::new(args.output.json);
     let (mut skus, mut unknown) = (Vec::new(), Vec::new());
     for name in &args.skus {
-        let sku = match ExplainedSku::find(&store, name, None).await {
-            Ok(found) => found.sku,
+        let found = match ExplainedSku::find(&store, name, None).await {
+            Ok(found) => found,
             Err(ExplainError::NothingKnown(why)) => {
                 unknown.push(local_sentence(why));
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        match store.stock_list(std::slice::from_ref(&sku)).await?.is_empty() {
-            true => unknown.push(format!("no stock level of {sku} is known yet: see `tallyd explain {sku}`")),
-            false => skus.push(sku),
+        match store.stock_list(std::slice::from_ref(&found.sku)).await?.is_empty() {
+            true => unknown.push(local_sentence(found.no_stock_text())),
+            false => skus.push(found.sku),
         }
     }
     if args.skus.is_empty() || !skus.is_empty() {

@@ -1,0 +1,137 @@
+//! `demo --standby`: two daemons share a schema on a PostgreSQL server; the leader is killed in the middle of the
+//! sales, and the other goes on.
+//!
+//! Each daemon is a process of its own with a folder of its own for its lock, as on two hosts.
+
+use super::cluster::DemoCluster;
+use super::folder::DemoFolder;
+use super::scenes::{DemoScene, until};
+use super::shop::SimulatedShop;
+use super::summary::{demo_summary, wait_for_first_facts, wait_until_equal};
+use super::{sandbox_options, show_line, show_totals, track_all};
+use crate::cli::CommandFailure;
+use crate::cli::output::progress::progress_bar;
+use crate::sandbox::start_sandbox;
+use crate::store::Store;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// The names of the two hosts. The first starts first, so that it leads.
+const HOSTS: [&str; 2] = ["north", "south"];
+/// The time limit for mirror and sandbox to be equal: changes in doubt need their quiet time.
+const EQUAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A daemon in a process of its own; it is killed with this value.
+struct DemoHost(Child);
+
+impl DemoHost {
+    fn start(name: &str, folder: &DemoFolder) -> Result<Self, CommandFailure> {
+        let failed = |error| CommandFailure::failed(format!("cannot start the daemon {name}: {error}"));
+        let log = fs::File::create(folder.path.join(format!("{name}.log"))).map_err(failed)?;
+        let mut daemon = Command::new(std::env::current_exe().map_err(failed)?);
+        daemon.arg("run").arg("--config").arg(folder.path.join(format!("{name}.toml")));
+        // A variable of the caller would change the configuration.
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        variables.filter(|name| name.to_string_lossy().starts_with("TALLYD_")).for_each(|name| {
+            daemon.env_remove(name);
+        });
+        daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Ok(Self(daemon.spawn().map_err(failed)?))
+    }
+
+    /// Kills the process at once, as a host that dies.
+    fn kill(&mut self) -> Result<(), CommandFailure> {
+        let killed = self.0.kill().and_then(|()| self.0.wait());
+        killed.map(drop).map_err(|error| CommandFailure::failed(format!("cannot kill the leader: {error}")))
+    }
+
+    /// Ends the daemon in good order.
+    fn stop(mut self) -> Result<(), CommandFailure> {
+        let failed = |error| CommandFailure::failed(format!("cannot stop the daemon: {error}"));
+        kill_process(Pid::from_child(&self.0), Signal::TERM).map_err(|error| failed(error.into()))?;
+        let ended = self.0.wait().map_err(failed)?;
+        match ended.success() {
+            true => Ok(()),
+            false => Err(CommandFailure::failed(format!("the second daemon ended with {ended}"))),
+        }
+    }
+}
+
+impl Drop for DemoHost {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Runs the shop with two daemons, kills the leader half way, and returns the summary.
+pub(super) async fn run_and_take_over(
+    folder: &DemoFolder,
+    open: Duration,
+) -> Result<(String, bool), CommandFailure> {
+    let cluster = DemoCluster::start(&folder.path).await?;
+    let sandbox = start_sandbox(sandbox_options(folder)).await?;
+    for name in HOSTS {
+        let host_file = host_file(&folder.path, name)?;
+        folder.write_config(&format!("{name}.toml"), &sandbox, &cluster.settings(&host_file))?;
+    }
+    let location = cluster.location(&folder.path.join("commands.db"))?;
+    let mut north = DemoHost::start(HOSTS[0], folder)?;
+    let opened = async || Ok(Store::open_beside(&location).await.ok());
+    let store = until("north had made its schema", opened).await?;
+    let first = until("north led", async || leading_session(&store).await).await?;
+    let south = DemoHost::start(HOSTS[1], folder)?;
+    let stands_by = async || Ok((!store.standbys().await?.is_empty()).then_some(()));
+    until("south stood by", stands_by).await?;
+    track_all(&sandbox, &store).await?;
+
+    let started = Instant::now();
+    timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
+    let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
+    let mut shop = SimulatedShop::new(&sandbox, &store);
+    shop.run_for(open / 2, |totals| show_totals(&bar, totals)).await?;
+    north.kill()?;
+    show_line(&bar, "the leader north was killed; the sales go on");
+    let (totals, took_over) = tokio::join!(
+        shop.run_for(open / 2, |totals| show_totals(&bar, totals)),
+        until("south led", async || Ok(leading_session(&store).await?.filter(|now| *now != first)))
+    );
+    let totals = totals?;
+    took_over?;
+    let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms).unwrap_or(0);
+    show_line(&bar, "south leads; waiting until mirror and sandbox are equal");
+    let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
+    bar.finish_and_clear();
+    let took = started.elapsed();
+    south.stop()?;
+    let scene = DemoScene {
+        title: "a takeover",
+        happened:
+            "two daemons on one schema; the leader, north, was killed (kill -9) while the shop was open"
+                .into(),
+        ended: format!(
+            "south took over {}.{} s after the last sign of life of north, and sent what waited",
+            takeover_ms / 1000,
+            takeover_ms % 1000 / 100
+        ),
+    };
+    let summary = demo_summary(&sandbox, &store, &totals, &[scene], is_equal, took).await?;
+    sandbox.stop().await;
+    Ok(summary)
+}
+
+async fn leading_session(store: &Store) -> Result<Option<i64>, CommandFailure> {
+    Ok(store.leader().await?.and_then(|leader| leader.session_id))
+}
+
+/// Creates the folder of a host and returns the file beside which its lock is.
+fn host_file(folder: &Path, name: &str) -> Result<std::path::PathBuf, CommandFailure> {
+    let own = folder.join(name);
+    let created = fs::create_dir(&own);
+    created.map_err(|error| CommandFailure::failed(format!("cannot create {}: {error}", own.display())))?;
+    Ok(own.join("tallyd.db"))
+}

@@ -1,0 +1,103 @@
+//! The end of a demonstration: mirror and sandbox compared, and the figures.
+
+use super::scenes::{DemoScene, IMPORT_PREFIX};
+use super::shop::ShopTotals;
+use crate::cli::CommandFailure;
+use crate::cli::output::{TextTable, cells};
+use crate::outbox::ChangeState;
+use crate::sandbox::{Sandbox, SandboxStockLevel};
+use crate::store::{OutboxFilter, StockRow, Store};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::interval;
+
+/// The interval of comparisons. They run in this process and cost no call.
+const COMPARE_INTERVAL: Duration = Duration::from_millis(200);
+/// Changes of the shop in the table; the scenes have theirs.
+const CHANGES_SHOWN: usize = 8;
+
+pub(super) async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
+    let level = |row: SandboxStockLevel| ((row.sku, row.warehouse_id), row.quantity);
+    Ok(sandbox.stock_levels().await?.into_iter().map(level).collect())
+}
+
+pub(super) async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
+    let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
+    let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();
+    let levels = sandbox_stock(sandbox).await?;
+    Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
+}
+
+/// Waits for the mirror's first facts, because it cannot see a sale before them.
+pub(super) async fn wait_for_first_facts(store: &Store) -> Result<(), CommandFailure> {
+    let mut ticks = interval(COMPARE_INTERVAL);
+    while store.mirror_counts().await?.stock_levels == 0 {
+        ticks.tick().await;
+    }
+    Ok(())
+}
+
+pub(super) async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
+    let mut ticks = interval(COMPARE_INTERVAL);
+    loop {
+        ticks.tick().await;
+        let counts = store.outbox_counts().await?;
+        let is_drained =
+            !counts.iter().any(|(state, _)| matches!(state.as_str(), "pending" | "sending" | "in_doubt"));
+        if is_drained && count_differences(sandbox, store).await? == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+pub(super) async fn demo_summary(
+    sandbox: &Sandbox,
+    store: &Store,
+    totals: &ShopTotals,
+    scenes: &[DemoScene],
+    is_equal: bool,
+    took: Duration,
+) -> Result<(String, bool), CommandFailure> {
+    let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
+    let applied = changes.iter().filter(|change| change.state == ChangeState::Applied).count();
+    let cancelled = changes.iter().filter(|change| change.state == ChangeState::Cancelled).count();
+    let open =
+        changes.iter().filter(|change| !matches!(change.state.as_str(), "applied" | "cancelled")).count();
+    let different = count_differences(sandbox, store).await?;
+    // Kits are left out, because their quantity follows from their components.
+    let levels = sandbox_stock(sandbox).await?;
+    let moved = store.moved_by_others().await?.into_iter();
+    let moved: i64 =
+        moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
+    let calls = sandbox.logged_calls();
+    let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
+    let counts = store.mirror_counts().await?;
+    let is_good = is_equal && different == 0 && open == 0 && throttled == 0;
+
+    let of_the_shop =
+        changes.iter().filter(|change| !String::from(change.key.clone()).starts_with(IMPORT_PREFIX));
+    let decided = of_the_shop.rev().take(CHANGES_SHOWN);
+    let decided = decided.map(|change| cells![change.key, change.state.as_str(), change.detail]);
+    let decided = TextTable::new(["change", "state", "detail"], decided).to_text("no change");
+    let told: String = scenes.iter().map(DemoScene::to_text).collect();
+    let figures = [
+        ["SKUs mirrored".to_owned(), counts.skus.to_string()],
+        ["stock levels mirrored".into(), counts.stock_levels.to_string()],
+        ["stock levels that differ from the sandbox".into(), different.to_string()],
+        ["orders tracked".into(), counts.orders.to_string()],
+        ["units sold in the sandbox".into(), totals.sold.to_string()],
+        ["units that others took, by the mirror".into(), (-moved).to_string()],
+        ["changes applied".into(), format!("{applied} of {}, {cancelled} cancelled", changes.len())],
+        ["calls made".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())],
+        ["calls answered 429".into(), throttled.to_string()],
+        ["runs in the journal".into(), counts.runs.to_string()],
+        ["exchanges in the journal".into(), counts.exchanges.to_string()],
+    ];
+    let figures = TextTable::new(["figure", "value"], figures).to_text("");
+    let verdict = if is_good {
+        "mirror and sandbox are equal"
+    } else {
+        "mirror and sandbox are NOT equal, or a change is not applied: this is a bug"
+    };
+    Ok((format!("\n{decided}\n{told}\n{figures}\n{verdict}\n"), is_good))
+}
