@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use tokio::time::{Duration, Instant};
 use tallyd::sandbox::{Sandbox, SandboxOptions, start_sandbox};
 
 /// A sandbox without a quota, and a folder.

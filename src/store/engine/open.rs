@@ -86,7 +86,7 @@ impl Store {
         };
         // By the file that the path leads to, like the lock.
         store.position_file = Some(Arc::new(PositionFile::for_database(&resolve_path(store.path()))));
-        store.refuse_moved().await?;
+        store.refuse_moved_to_lead().await?;
         if !store.can_be_led().await? {
             store.migrate().await?;
         }
