@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use tokio::time::{Duration, Instant};
 use tallyd::sandbox::{Sandbox, SandboxOptions, start_sandbox};
+use tokio::time::{Duration, Instant};
 
 /// A sandbox without a quota, and a folder.
 struct Desk {

@@ -5,11 +5,11 @@ use crate::support::PATIENCE;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tokio::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
+use tokio::time::{Duration, Instant};
 
 /// A process that is ended with this value.
 struct Ended(Child);
