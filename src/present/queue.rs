@@ -5,7 +5,7 @@ use crate::store::{Durability, Store, StoreError};
 use serde_json::Value;
 
 /// A change to insert.
-pub(crate) struct QueuedChange {
+pub(crate) struct ChangeToQueue {
     pub(crate) key: String,
     pub(crate) kind: &'static str,
     /// The JSON text as given, so that the outbox can detect a duplicate field.
@@ -27,13 +27,13 @@ pub(crate) enum QueueError {
 }
 
 /// Inserts changes, all or none, and returns the number of new ones; a known key has no effect.
-pub(crate) async fn queue_changes(store: &Store, changes: &[QueuedChange]) -> Result<u64, QueueError> {
+pub(crate) async fn queue_changes(store: &Store, changes: &[ChangeToQueue]) -> Result<u64, QueueError> {
     for change in changes {
         outbox::parse_body(change.kind, &change.body).map_err(|why| QueueError::Body(why.detail))?;
     }
     let mut write = store.begin_write(Durability::Full).await?;
     let mut new = 0;
-    for QueuedChange { key, kind, body, priority } in changes {
+    for ChangeToQueue { key, kind, body, priority } in changes {
         let inserted = write.outbox_insert(key, kind, body, *priority).await;
         new += u64::from(inserted.map_err(|source| QueueError::Insert { key: key.clone(), source })?);
     }

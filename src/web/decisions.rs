@@ -8,7 +8,7 @@ use super::access::PageNotice;
 use super::layout::{PageFailure, PageResult, json_response};
 use super::request::PageRequest;
 use crate::model::Timestamp;
-use crate::present::queue::{QueueError, QueuedChange, queue_changes};
+use crate::present::queue::{ChangeToQueue, QueueError, queue_changes};
 use crate::store::{DecisionResult, Durability, StoreError, WriteTransaction};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -59,7 +59,7 @@ impl WebState {
     ) -> Result<ActionResult, PageFailure> {
         let given = request.form.given("key").map(str::to_owned);
         let key = given.unwrap_or_else(|| format!("web-{}-{}", self.now(), std::process::id()));
-        let change = QueuedChange { key, kind, body: body.to_string(), priority: 1 };
+        let change = ChangeToQueue { key, kind, body: body.to_string(), priority: 1 };
         match queue_changes(&self.store, std::slice::from_ref(&change)).await {
             Ok(0) => Ok(Err(format!("the key `{}` is known already; nothing was queued", change.key))),
             Ok(_) => Ok(Ok(format!("change {} is queued; the daemon sends it", change.key))),
