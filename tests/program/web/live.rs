@@ -21,9 +21,11 @@ impl Events {
         (status.split(' ').nth(1).unwrap().parse().unwrap(), events)
     }
 
+    /// Returns the next line; `None` if none came in time, and at the end of the stream.
     async fn line(&mut self, patience: Duration) -> Option<String> {
         let mut line = String::new();
-        timeout(patience, self.0.read_line(&mut line)).await.ok().map(|read| read.unwrap()).map(|_| line)
+        let read = timeout(patience, self.0.read_line(&mut line)).await.ok()?.unwrap();
+        (read > 0).then_some(line)
     }
 
     /// Returns the data of the next event.

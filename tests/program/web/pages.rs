@@ -60,7 +60,7 @@ async fn texts_from_outside_stay_text_on_every_page() {
     let hostile = "<img src=x onerror=alert(1)>";
     let key = "\"'><script>alert(2)</script>/..";
     let body = format!(
-        "{{\"sku\":\"{hostile}\",\"warehouse_id\":1,\"quantity\":1,\"seen\":\"\u{1b}[31m\u{202e}\"}}"
+        "{{\"sku\":\"{hostile}\",\"warehouse_id\":1,\"quantity\":1,\"seen\":\"\\u001b[31m\u{202e}\"}}"
     );
     world.change(key, "quantity.set", &body).await;
     world.sql(&format!("INSERT INTO tracked_sku (sku) VALUES ('{hostile}')")).await;
