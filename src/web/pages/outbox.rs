@@ -172,7 +172,7 @@ fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Tim
         section.group {
             h3 { (text(&heading)) }
             @if let Some(advice) = advice { p { "What to do: " (text(advice)) } }
-            @if request.may_act && !first.state.is_final() || first.state == ChangeState::Rejected && request.may_act {
+            @if request.may_act && (first.state == ChangeState::Rejected || !first.state.is_final()) {
                 p.scripted { input type="checkbox" id=(select_all) data-select-all; label for=(select_all) { "Select this group" } }
             }
             (table(&heading, &["Change", "Kind", "Stock level", "Detail", "Inserted"],
