@@ -23,6 +23,8 @@ const STREAMS_MAX: usize = 32;
 const REPORT_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval of a line without meaning, at which a closed connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Checks after a write of the log. The log is written before the commit is readable, so the first may come too early.
+const CHECKS_AFTER_WRITE: u32 = 4;
 /// Interval at which a server's schema is queried, because facts cause no notification there.
 const SERVER_POLL: Duration = Duration::from_millis(400);
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
@@ -72,6 +74,7 @@ async fn follow_database(store: &Store, reports: &watch::Sender<String>, wake: &
 async fn report_changes(store: &Store, reports: &watch::Sender<String>) -> Result<(), StoreError> {
     let mut written = store.watch_writes();
     let is_on_server = store.location().server().is_some();
+    let mut checks_left = CHECKS_AFTER_WRITE;
     while reports.receiver_count() > 0 {
         let mark = change_mark(store).await?;
         reports.send_if_modified(|last| {
@@ -80,10 +83,14 @@ async fn report_changes(store: &Store, reports: &watch::Sender<String>) -> Resul
             is_new
         });
         sleep(REPORT_INTERVAL).await;
-        tokio::select! {
-            () = written.wait_for_write() => {}
-            () = sleep(SERVER_POLL), if is_on_server => {}
-            () = reports.closed() => {}
+        checks_left -= 1;
+        if checks_left == 0 {
+            tokio::select! {
+                () = written.wait_for_write() => {}
+                () = sleep(SERVER_POLL), if is_on_server => {}
+                () = reports.closed() => {}
+            }
+            checks_left = CHECKS_AFTER_WRITE;
         }
     }
     Ok(())
