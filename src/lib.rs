@@ -32,7 +32,9 @@
 //! | [`push`] | delivers the changes of the outbox |
 //! | [`explain`] | steps and sentences of a stock level's history, for the command line and the page |
 //! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop; the only wiring |
+//! | [`present`] | the data of views, which the command line and the page share |
 //! | [`cli`] | one file per command; the only room that prints |
+//! | [`web`] | the page: one file per address, served beside the daemon |
 //! | [`sandbox`] | the platform itself, for tests and demonstrations; it imports nothing of the rest |
 //!
 //! What always holds:
@@ -56,6 +58,7 @@ pub mod limiter;
 pub mod model;
 pub mod notify;
 pub mod outbox;
+pub mod present;
 pub mod projection;
 pub mod push;
 pub mod reconcile;
@@ -65,3 +68,4 @@ pub mod settle;
 pub mod store;
 pub mod sync;
 pub mod telemetry;
+pub mod web;

@@ -12,6 +12,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("run", "tallyd run --once --config ./tallyd.toml"),
     ("check", "tallyd check --online"),
     ("status", "tallyd status --all"),
+    ("web", "tallyd web --listen 127.0.0.1:8484 --read-only"),
     ("pause", "tallyd pause --for 2h --why stocktaking"),
     ("resume", "tallyd resume"),
     ("notify test", "tallyd notify test"),

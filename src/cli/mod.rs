@@ -8,7 +8,6 @@
 //! | `decider.rs` | the operator, as the journal names them |
 //! | `code_parser.rs` | values with codes, which completions and help list |
 //! | `csv.rs` | operators' CSV files |
-//! | `daemon_state.rs` | the state of the daemon, on this host or another |
 //! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `logging.rs` | the log of a process |
@@ -24,7 +23,6 @@ mod code_parser;
 mod commands;
 mod context;
 pub mod csv;
-mod daemon_state;
 mod decider;
 mod examples;
 mod local_time;
@@ -33,7 +31,7 @@ mod manual;
 mod output;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
-use self::commands::daemon::{check, init, notify, pause, quota, run, schema, status};
+use self::commands::daemon::{check, init, notify, pages, pause, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
 use self::commands::journal::{backup, entries, job, move_database, replay, restored};
@@ -43,6 +41,8 @@ use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
 use crate::config::KeyError;
 use crate::exec::JobError;
+use crate::present::ViewError;
+use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
@@ -82,6 +82,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the health of the daemon and the findings that need attention
     Status(status::StatusArgs),
+    /// Serve the page: stock, changes, jobs and quota to look at, and the decisions on them
+    Web(pages::WebArgs),
     /// Pause the pushes, or other jobs: changes wait, reads go on
     ///
     /// No write leaves once this command has ended; calls in flight are answered. The pause holds over restarts and on
@@ -232,8 +234,18 @@ impl From<StoreError> for CommandFailure {
     }
 }
 
-/// Parses the command line, runs the command and returns its exit code.
-pub fn main() -> ExitCode {
+impl From<ViewError> for CommandFailure {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::Store(error) => error.into(),
+            ViewError::Invalid(why) => Self::usage(why),
+            error => Self::failed(error.to_string()),
+        }
+    }
+}
+
+/// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
+pub fn main(start_pages: StartPages) -> ExitCode {
     let parsed = Cli::from_arg_matches(&examples::command_with_examples().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -243,7 +255,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    match runtime.block_on(dispatch(cli)) {
+    match runtime.block_on(dispatch(cli, start_pages)) {
         Ok(answer) => {
             output::print_text(&answer.text);
             ExitCode::from(answer.exit_code)
@@ -255,7 +267,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn dispatch(cli: Cli) -> CommandResult {
+async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
     if cli.utc {
         local_time::use_utc();
     }
@@ -266,6 +278,7 @@ async fn dispatch(cli: Cli) -> CommandResult {
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,
         Command::Status(args) => status::status_command(&context, args).await,
+        Command::Web(args) => pages::web_command(&context, args, start_pages).await,
         Command::Pause(args) => pause::pause_command(&context, args).await,
         Command::Resume(args) => pause::resume_command(&context, args).await,
         Command::Notify(command) => notify::notify_command(&context, command).await,

@@ -21,7 +21,7 @@ pub use address::ProxyUrl;
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig};
+pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig, WebConfig};
 pub use units::parse_duration;
 
 use crate::exec::{JournalRetention, QuantitySettings};
@@ -51,6 +51,8 @@ pub struct Config {
     pub backup: BackupConfig,
     /// `[metrics] textfile`: the path of a file for node_exporter's textfile collector.
     pub metrics_file: Option<PathBuf>,
+    /// `[web]`: the page.
+    pub web: WebConfig,
     /// `[[notify]]`: the receivers of notices.
     pub notifiers: Vec<NotifierSettings>,
     /// `[log]`: the level and format of the log.
@@ -143,6 +145,7 @@ impl Config {
             let journal = root.read_section("journal", sections::read_retention);
             let backup = root.read_section("backup", BackupConfig::from_table);
             let metrics_file = root.read_section("metrics", sections::read_metrics_file);
+            let web = root.read_section("web", WebConfig::from_table);
             let notifiers = notify::read_notifiers(root, &service.base_url);
             let log = root.read_section("log", LogConfig::from_table);
             Some(Self {
@@ -154,6 +157,7 @@ impl Config {
                 journal,
                 backup,
                 metrics_file,
+                web,
                 notifiers,
                 log,
             })

@@ -246,6 +246,42 @@ pub(super) fn read_metrics_file(table: &mut SectionReader<'_>) -> Option<PathBuf
     table.read_optional("textfile", parse_path)
 }
 
+/// `[web]`: the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebConfig {
+    /// The file of the token; `None` stands for a file beside the database.
+    pub token_file: Option<PathBuf>,
+    /// The host names under which a reverse proxy serves the page.
+    pub allow_hosts: Vec<String>,
+    /// The largest quantity that counts as low.
+    pub low: i64,
+}
+
+impl WebConfig {
+    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
+        let mut allow_hosts = table.read_texts("allow_hosts");
+        for host in &mut allow_hosts {
+            match check_host_name(host) {
+                Ok(name) => *host = name,
+                Err(why) => table.add_problem("allow_hosts", &*host, why),
+            }
+        }
+        Self {
+            token_file: table.read_optional("token_file", parse_path),
+            allow_hosts,
+            low: table.read_integer("low", 5, 0..=1_000_000).into(),
+        }
+    }
+}
+
+fn check_host_name(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    match !text.is_empty() && text.chars().all(is_name) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("write a host name without scheme and port, such as stock.example".into()),
+    }
+}
+
 /// `[log]`: the level and format of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {

@@ -106,6 +106,9 @@ pub use views::health::{
     BackupRow, CallRow, EndedRunRow, HealthRows, LastSessionRow, OrphanTrackingRow, RejectedRow,
     UnreadableRow, WaitingRow,
 };
+pub use views::pages::{
+    CallInterval, ExchangeFilter, PAGE_ROWS, StockFilter, StockPage, StockPageRow, StockSelection,
+};
 pub use views::status::{JobHealthRow, MirrorCounts, StockRow};
 pub use views::units_at_risk::{UnitsAtRisk, UnitsTakenRow};
 pub use views::verify::{MirrorAge, VerifyRow};

@@ -136,6 +136,10 @@ pub mod event {
         DATABASE_RESTORED = "database.restored",
         /// The open database is not the file at its path; the daemon ends, and systemd restarts it.
         DATABASE_REPLACED = "database.replaced",
+        /// Someone opened the page with a wrong token.
+        WEB_DENIED = "web.denied",
+        /// A page could not be made.
+        WEB_FAILED = "web.failed",
         /// The disk is short of space; no change is sent.
         DISK_LOW = "disk.low",
     }

@@ -32,3 +32,4 @@ mod security;
 #[path = "../support/mod.rs"]
 mod support;
 mod systemd;
+mod web;

@@ -13,18 +13,18 @@ mod report;
 mod wait;
 
 pub(super) use self::known::WarehouseNames;
+pub(super) use crate::present::queue::without_nulls;
 
 use self::report::QueueReport;
 use super::context::CliContext;
-use super::daemon_state::daemon_state;
 use super::output::{OutputArgs, plain_line, print_error};
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
 use crate::model::JobKind;
 use crate::outbox::{self, ChangeBody};
+use crate::present::daemon_state::daemon_state;
 use crate::store::{Durability, Store};
 use clap::Args;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
@@ -103,14 +103,6 @@ impl CliChange {
     fn parsed_body(&self) -> Result<ChangeBody, CommandFailure> {
         outbox::parse_body(self.kind, &self.body).map_err(|why| CommandFailure::usage(why.detail))
     }
-}
-
-/// Returns a body without the fields that have no value.
-pub(super) fn without_nulls(mut body: Value) -> Value {
-    if let Value::Object(fields) = &mut body {
-        fields.retain(|_, value| !value.is_null());
-    }
-    body
 }
 
 /// Queues a change typed by an operator, with priority over bulk changes.

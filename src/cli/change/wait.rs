@@ -4,9 +4,9 @@
 //! writes, so the states are read there at an interval too.
 
 use crate::cli::CommandFailure;
-use crate::cli::daemon_state::daemon_state;
 use crate::config::Config;
 use crate::health::DaemonState;
+use crate::present::daemon_state::daemon_state;
 use crate::store::Store;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};

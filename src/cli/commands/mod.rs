@@ -2,7 +2,7 @@
 //!
 //! | folder | commands |
 //! |---|---|
-//! | `daemon/` | `init`, `run`, `check`, `status`, `pause`, `resume`, `notify`, `quota`, `schema` |
+//! | `daemon/` | `init`, `run`, `check`, `status`, `web`, `pause`, `resume`, `notify`, `quota`, `schema` |
 //! | `tracked/` | `sku`, `order`, `quarantine` |
 //! | `stock/` | `stock`, `quantity`, `verify`, `explain` |
 //! | `outbox/` | `outbox`, `plan`, `ship`, `tracking` |

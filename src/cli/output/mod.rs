@@ -7,6 +7,7 @@ pub(super) mod progress;
 
 pub(super) use self::listing::StreamedList;
 pub(super) use crate::model::format_age;
+pub(super) use crate::present::{parse_json, time_text};
 pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
@@ -83,16 +84,6 @@ pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut text = plain_json(&text).into_owned();
     text.push('\n');
     text
-}
-
-/// Parses stored JSON; null if there is none.
-pub(super) fn parse_json(text: Option<&str>) -> Value {
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
-/// Returns a time of the database as in all JSON outputs.
-pub(super) fn time_text(ms: i64) -> String {
-    Timestamp(ms).to_rfc3339()
 }
 
 pub(super) fn json_line(json: &impl std::fmt::Display) -> String {

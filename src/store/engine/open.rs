@@ -21,6 +21,10 @@ use std::time::Duration;
 /// then be freed and read again in every transaction.
 const CACHE_KIB: i64 = 16 * 1024;
 
+/// Page cache of each connection beside the holder of the lock, in KiB. Such a program reads pages of rows, and the page
+/// in a browser is served by a process that runs for months.
+const CACHE_BESIDE_KIB: i64 = 4 * 1024;
+
 /// Growth of the write-ahead log after which a checkpoint runs, in pages of 4 KiB. SQLite's 1000 pages would
 /// copy a page of an index several times in a load and sync four times as often.
 const CHECKPOINT_PAGES: &str = "4000";
@@ -333,7 +337,7 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
-        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .pragma("cache_size", format!("-{}", if holder { CACHE_KIB } else { CACHE_BESIDE_KIB }))
         .pragma("wal_autocheckpoint", if holder { CHECKPOINT_PAGES } else { "0" })
         .pragma("journal_size_limit", LOG_MAX_BYTES)
         .log_statements(tracing::log::LevelFilter::Trace)

@@ -67,6 +67,12 @@ impl Store {
         }
     }
 
+    /// Returns true if exactly this spelling is tracked.
+    pub async fn is_sku_tracked(&self, sku: &str) -> Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku WHERE sku = $1)";
+        self.fetch_value(sql, (sku,), "look for a tracked SKU").await
+    }
+
     /// Returns the SKUs that the platform is proved not to return, those that went last first.
     pub async fn missing_skus(&self) -> Result<Vec<MissingSkuRow>> {
         let sql = "SELECT p.sku, p.missing_since_ms AS since_ms, t.sku IS NOT NULL AS is_tracked FROM product p \

@@ -328,6 +328,37 @@ impl Store {
         self.fetch_all(sql, (), "read the products to come").await
     }
 
+    /// Returns the open or rejected changes of one state after an id, oldest first; of the rejected ones those that
+    /// are not acknowledged.
+    pub async fn outbox_oldest(
+        &self,
+        state: &str,
+        reason: Option<&str>,
+        kind: Option<&str>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ChangeRow>> {
+        macro_rules! oldest {
+            ($state:literal) => {
+                concat!(
+                    change_rows!(),
+                    " WHERE ",
+                    $state,
+                    " AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
+                     AND (CAST($4 AS TEXT) IS NULL OR kind = $4) ORDER BY id LIMIT CAST($5 AS BIGINT)"
+                )
+            };
+        }
+        // The conditions are those of the partial indexes.
+        let sql = match state {
+            "pending" => oldest!("state = 'pending' AND $1 = 'pending'"),
+            "rejected" => oldest!("state = 'rejected' AND acknowledged_ms IS NULL AND $1 = 'rejected'"),
+            _ => oldest!("state IN ('sending', 'held', 'in_doubt') AND state = $1"),
+        };
+        let values = (state, after, reason, kind, i64::from(limit));
+        self.fetch_all(sql, values, "read the oldest changes").await
+    }
+
     /// Returns the change with this key.
     pub async fn outbox_show(&self, key: &str) -> Result<Option<ChangeRow>> {
         self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await

@@ -5,6 +5,7 @@ pub(super) mod change_history;
 pub(super) mod explain;
 pub(super) mod health;
 mod known_names;
+pub(super) mod pages;
 pub(super) mod status;
 pub(super) mod units_at_risk;
 pub(super) mod verify;

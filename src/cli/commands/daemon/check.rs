@@ -5,11 +5,12 @@ use crate::cli::context::CliContext;
 use crate::cli::output::TextTable;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
-use crate::daemon::{ControlRequest, JobCalls, job_calls, send_control_request};
+use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
-use crate::model::{JobKind, format_elapsed};
+use crate::model::format_elapsed;
+use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::reconcile::proof::KeyState;
-use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
+use crate::schedule::feasibility::JobAllotment;
 use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
 use clap::Args;
 use std::sync::Arc;
@@ -122,33 +123,11 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
              until that transaction ends\n",
         );
     }
-    let now = context.now();
-    let orders = store.tracked_order_due(now).await?;
-    let work = EntriesToRead {
-        skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
-        skus_per_call: usize::try_from(config.jobs.skus_per_call).unwrap_or(1),
-        orders: orders.open.len() + orders.named.len(),
-        shipments: store.shipment_due(now).await?.len(),
-        storefronts: store.storefront_ids().await?.len(),
-        kits: store.kit_ids().await?.len(),
-    };
-    Ok(text + &feasibility_text(config, &work))
+    Ok(text + &demand_text(&CallDemand::read(config, &store, context.now()).await?))
 }
 
 /// Returns the calls a minute of each schedule, their sum, and the maximum age of facts.
-fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
-    let enabled = config.jobs.enabled_schedules();
-    let counts_are_read = enabled.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
-    let demands = enabled.into_iter().map(|(kind, schedule)| JobDemand {
-        kind,
-        calls: calls_per_run(kind, work),
-        interval: schedule.interval_hint(),
-        may_hold_back: kind == JobKind::OrderLines && counts_are_read,
-    });
-    let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
-    let bulk = config.limits.own_limit();
-    let bulk = bulk.saturating_sub(config.limits.reserved_calls).max(1);
-    let fit = feasibility::fit_schedules(&demands, f64::from(bulk));
+fn demand_text(CallDemand { fit, bulk, work }: &CallDemand) -> String {
     let columns = |row: &JobAllotment| {
         let calls = match row.granted < row.requested {
             true => format!("{:.1}, limited to {:.1}", row.requested, row.granted),
@@ -166,7 +145,7 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
          for scheduled reads\n",
         fit.requested,
         fit.headroom,
-        f64::from(bulk) / 5.0,
+        f64::from(*bulk) / 5.0,
     ));
     if let Some(first) = fit.skipped_first {
         text.push_str(&format!(
@@ -175,30 +154,4 @@ fn feasibility_text(config: &Config, work: &EntriesToRead) -> String {
         ));
     }
     text
-}
-
-struct EntriesToRead {
-    skus: usize,
-    skus_per_call: usize,
-    orders: usize,
-    shipments: usize,
-    storefronts: usize,
-    kits: usize,
-}
-
-/// Returns the calls of a run after the first reads.
-///
-/// An allocation is read once in a line's life, and a month on which two reads agree is not read again.
-#[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
-fn calls_per_run(kind: JobKind, work: &EntriesToRead) -> f64 {
-    let calls = match job_calls(kind) {
-        JobCalls::PerSkuPage => work.skus.div_ceil(work.skus_per_call.max(1)),
-        JobCalls::PerOrder => work.orders,
-        JobCalls::PerShipment => work.shipments,
-        JobCalls::PerStorefront => work.storefronts,
-        JobCalls::PerKit => work.kits,
-        JobCalls::Single => 1,
-        JobCalls::AsNeeded | JobCalls::None => 0,
-    };
-    calls as f64
 }

@@ -1,6 +1,7 @@
-//! Commands on the daemon: `init`, `run`, `check`, `status`, `pause`, `resume`, `notify`, `quota` and `schema`.
+//! Commands on the daemon: `init`, `run`, `check`, `status`, `web`, `pause`, `resume`, `notify`, `quota` and
+//! `schema`.
 //!
-//! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
+//! `call_budget.rs` prints the calls and waits of the account for `status`. `schedules.rs` prints the
 //! schedules for `check`. `hangup.rs` tells the end of a terminal from a request to read the configuration.
 
 mod call_budget;
@@ -8,6 +9,7 @@ pub(in crate::cli) mod check;
 mod hangup;
 pub(in crate::cli) mod init;
 pub(in crate::cli) mod notify;
+pub(in crate::cli) mod pages;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod quota;
 pub(in crate::cli) mod run;

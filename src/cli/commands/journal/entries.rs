@@ -2,15 +2,16 @@
 //!
 //! The output holds no key, because the journal has no headers. Text from the platform is shown as it came.
 
-use super::job::event_json;
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_text;
-use crate::cli::output::{self, TableCell, plain_line, time_text};
+use crate::cli::output::{self, TableCell, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
+use crate::present::runs::{journal_entries, journal_entry};
+use crate::present::time_text;
 use crate::projection::JournalReplay;
-use crate::store::{DatabaseLock, ExchangeDetail, JournalEvent, Store, TableComparison};
+use crate::store::{DatabaseLock, Store, TableComparison};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -66,10 +67,7 @@ pub(in crate::cli) async fn journal_command(context: &CliContext, command: Comma
 }
 
 async fn show_entry(context: &CliContext, id: i64, output: OutputArgs) -> CommandResult {
-    let store = context.open_store().await?;
-    let exchange = store.exchange_detail(Position(id)).await?;
-    let events = store.event_list(Position(id - 1), Position(id)).await?;
-    let entry = exchange.as_ref().map(journal_exchange_json).or(events.first().map(journal_event_json));
+    let entry = journal_entry(&context.open_store().await?, Position(id)).await?;
     let entry =
         entry.ok_or_else(|| CommandFailure::failed(format!("the journal has no entry at position {id}")))?;
     Ok(output.render(|| &entry, || entry_text(&entry)).into())
@@ -116,15 +114,6 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
     )
 }
 
-/// Returns the exchanges and events between two positions, in order.
-async fn journal_entries(store: &Store, after: Position, to: Position) -> Result<Vec<Value>, CommandFailure> {
-    let mut all: Vec<Value> =
-        store.exchange_details(after, to).await?.iter().map(journal_exchange_json).collect();
-    all.extend(store.event_list(after, to).await?.iter().map(journal_event_json));
-    all.sort_by_key(|entry| entry["position"].as_i64());
-    Ok(all)
-}
-
 async fn export_entries(context: &CliContext, after: Position) -> CommandResult {
     let store = context.open_store().await?;
     let end = store.journal_position().await?;
@@ -136,29 +125,6 @@ async fn export_entries(context: &CliContext, after: Position) -> CommandResult 
         at = to;
     }
     Ok(String::new().into())
-}
-
-fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
-    let row = &detail.row;
-    json!({
-        "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
-        "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
-        "sent_at": time_text(row.exchange.sent_ms), "answered_at": row.exchange.answered_ms.map(time_text),
-        "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
-        "set_aside": row.is_ignored, "request": body_json(detail.request.as_deref()),
-        "response": body_json(detail.response.as_deref()),
-    })
-}
-
-fn journal_event_json(event: &JournalEvent) -> Value {
-    let mut entry = event_json(event);
-    entry["type"] = "event".into();
-    entry
-}
-
-/// Returns JSON text as JSON, other text as a string.
-fn body_json(text: Option<&str>) -> Value {
-    text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
 }
 
 /// Prunes. A prune by an operator also removes by age after clock steps, because the operator has checked it.

@@ -2,14 +2,14 @@
 
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TableCell, TextTable, cells, parse_json, plain_line, time_text};
+use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId, Timestamp};
+use crate::present::runs::{RunDetail, run_json};
 use crate::store::{ExchangeRow, JournalEvent, RunChange, RunRow};
 use clap::Subcommand;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
@@ -84,22 +84,12 @@ async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -
 }
 
 async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> CommandResult {
-    let store = context.open_store().await?;
-    let row = store.run_show(id).await?;
-    let row = row.ok_or_else(|| CommandFailure::failed(format!("there is no run {}", id.0)))?;
-    let exchanges = store.run_exchanges(id).await?;
-    let (changes, events) = (store.run_changes(id).await?, store.run_events(id).await?);
-    let json = || {
-        let mut all = run_json(&row);
-        all["exchanges"] = exchanges.iter().map(exchange_json).collect();
-        all["changes"] = changes.iter().map(change_json).collect();
-        all["events"] = events.iter().map(event_json).collect();
-        all
-    };
-    Ok(output.render(json, || run_text(&row, &exchanges, &changes, &events)).into())
+    let detail = RunDetail::load(&context.open_store().await?, id).await?;
+    let detail = detail.ok_or_else(|| CommandFailure::failed(format!("there is no run {}", id.0)))?;
+    Ok(output.render(|| detail.to_json(), || run_text(&detail)).into())
 }
 
-fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: &[JournalEvent]) -> String {
+fn run_text(RunDetail { run, exchanges, changes, events }: &RunDetail) -> String {
     let call = |row: &ExchangeRow| {
         let ExchangeRow { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = row;
         let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
@@ -121,40 +111,10 @@ fn run_text(run: &RunRow, calls: &[ExchangeRow], changes: &[RunChange], events: 
         run.ended_ms.map(Timestamp).cell_text(),
         run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
         plain_line(run.summary.as_deref().unwrap_or("no summary")),
-        TextTable::new(headings, calls.iter().map(call)).to_text("this run made no call"),
+        TextTable::new(headings, exchanges.iter().map(call)).to_text("this run made no call"),
     );
     let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
     text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
     let headings = ["position", "event during the run", "subject", "by", "detail"];
     text + &TextTable::new(headings, events.iter().map(decision)).to_section()
-}
-
-fn change_json(row: &RunChange) -> Value {
-    json!({
-        "exchange": row.exchange_id, "key": row.key, "kind": row.kind, "written": row.written, "state": row.state,
-        "reason": row.reason, "detail": row.detail,
-    })
-}
-
-pub(super) fn event_json(row: &JournalEvent) -> Value {
-    json!({
-        "position": row.position, "at": time_text(row.at_ms), "kind": row.kind, "subject": row.subject,
-        "by": row.decided_by, "detail": parse_json(row.detail.as_deref()),
-    })
-}
-
-fn run_json(row: &RunRow) -> Value {
-    json!({
-        "id": row.id, "job": row.job, "trigger": row.trigger, "input": parse_json(row.input.as_deref()),
-        "started_at": time_text(row.started_ms), "ended_at": row.ended_ms.map(time_text),
-        "outcome": row.outcome, "summary": row.summary, "calls": row.exchanges,
-    })
-}
-
-pub(in crate::cli) fn exchange_json(row: &ExchangeRow) -> Value {
-    json!({
-        "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,
-        "sent_at": time_text(row.sent_ms), "answered_at": row.answered_ms.map(time_text),
-        "verdict": row.verdict, "status": row.status, "message": row.message, "parked": row.parked,
-    })
 }

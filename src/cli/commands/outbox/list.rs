@@ -1,12 +1,12 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
 use super::select::{OutboxFilterArgs, state_parser};
-use super::show::change_json;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
+use crate::present::change::change_json;
 use crate::store::{ChangeRow, OutboxFilter, OutboxGroup, Store};
 use clap::Args;
 use std::collections::BTreeMap;

@@ -2,13 +2,14 @@
 
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::local_time::{local_text, local_time};
-use crate::cli::output::{TableCell, TextTable, cells, time_text};
+use crate::cli::output::{TableCell, TextTable, cells};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::{OrderId, Timestamp};
+use crate::present::orders::{OrderDetail, order_json};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -87,14 +88,7 @@ async fn track_orders(
 
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.tracked_order_list().await?;
-    let (now, time) = (context.now(), |ms: Option<i64>| ms.map(time_text));
-    let shown = |ms: Option<i64>| ms.map(|ms| local_time(Timestamp(ms)));
-    let json = |row: &OrderRow| {
-        json!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
-               "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
-               "quantity_left": row.left, "changed_at": time(row.changed_ms),
-               "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
-    };
+    let (now, shown) = (context.now(), |ms: Option<i64>| ms.map(|ms| local_time(Timestamp(ms))));
     let columns = |row: &OrderRow| {
         let (state, closed, observed) =
             (row.state(now).as_str(), shown(row.closed_ms), shown(row.observed_ms));
@@ -103,30 +97,19 @@ async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult 
     let headings = ["order", "state", "lines", "sold", "left", "closed", "observed"];
     let nothing = "no order is tracked; run: tallyd order track ID…";
     let table = || TextTable::new(headings, rows.iter().map(columns)).to_text(nothing);
-    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
+    Ok(output.render(|| rows.iter().map(|row| order_json(row, now)).collect::<Vec<_>>(), table).into())
 }
 
 async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) -> CommandResult {
-    let store = context.open_store().await?;
-    let mut lines = store.order_lines(order).await?;
-    let allocations = store.allocation_list(order).await?;
-    let items = store.shipment_items(order).await?;
-    let row = store.order_row(order).await?;
-    for line in lines.iter_mut().filter(|_| output.json) {
-        let id = line["line_item_id"].as_i64();
-        let allocations = allocations.iter().filter(|allocation| Some(allocation.line_item_id) == id);
-        let shipped = items.iter().filter(|item| item.line_item_id == id);
-        line["allocations"] = json!(allocations.collect::<Vec<_>>());
-        line["shipments"] = json!(shipped.collect::<Vec<_>>());
-    }
+    let detail = OrderDetail::load(&context.open_store().await?, order).await?;
     let text = || {
-        let text = match row.map(|row| (row.state(context.now()), row.closed_ms)) {
+        let text = match detail.row.as_ref().map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
-            _ => lines_text(&lines),
+            _ => lines_text(&detail.lines),
         };
-        text + &allocations_text(&allocations) + &items_text(&items)
+        text + &allocations_text(&detail.allocations) + &items_text(&detail.items)
     };
-    Ok(output.render(|| &lines, text).into())
+    Ok(output.render(|| detail.to_json(), text).into())
 }
 
 fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {

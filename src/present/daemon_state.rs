@@ -1,12 +1,12 @@
 //! The state of the daemon: by its lock on this host, by the leader's heartbeat on another one.
 
-use super::CommandFailure;
+use super::ViewError;
 use crate::config::Config;
 use crate::health::DaemonState;
 use crate::store::{DaemonName, DatabaseLock, FileId, LeaderRow, LockState, Store};
 
 /// Returns the state of the daemon that works on the database, on whichever host.
-pub(super) async fn daemon_state(config: &Config, store: &Store) -> Result<DaemonState, CommandFailure> {
+pub(crate) async fn daemon_state(config: &Config, store: &Store) -> Result<DaemonState, ViewError> {
     let of_this_host = lock_state(config)?;
     match store.leader().await? {
         Some(leader) if leads_elsewhere(&leader, config)? => Ok(leader_state(&leader)),
@@ -15,7 +15,7 @@ pub(super) async fn daemon_state(config: &Config, store: &Store) -> Result<Daemo
 }
 
 /// Returns the state of the lock on this host.
-pub(super) fn lock_state(config: &Config) -> Result<DaemonState, CommandFailure> {
+pub(crate) fn lock_state(config: &Config) -> Result<DaemonState, ViewError> {
     let path = &config.database.path;
     let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());
     Ok(match DatabaseLock::inspect(path)? {
@@ -28,15 +28,14 @@ pub(super) fn lock_state(config: &Config) -> Result<DaemonState, CommandFailure>
 }
 
 /// Returns the state of a leader of another host.
-pub(super) fn leader_state(leader: &LeaderRow) -> DaemonState {
+pub(crate) fn leader_state(leader: &LeaderRow) -> DaemonState {
     if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning }
 }
 
 /// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
-pub(super) fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, CommandFailure> {
+pub(crate) fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, ViewError> {
     let path = &config.database.path;
-    let failed =
-        |error| CommandFailure::failed(format!("cannot read the lock of {}: {error}", path.display()));
+    let failed = |error| ViewError::Unknown(format!("cannot read the lock of {}: {error}", path.display()));
     let own = DaemonName::of_database(path).map_err(failed)?;
     Ok(leader.session_id.is_some() && !own.is_some_and(|name| leader.is_named(&name)))
 }

@@ -1,0 +1,62 @@
+//! `web`: the page, until an interrupt.
+
+use super::run::wait_for_interrupt;
+use crate::cli::context::CliContext;
+use crate::cli::{CommandFailure, CommandResult, logging, output};
+use crate::present::pages::{PagesError, PagesOptions, StartPages};
+use clap::Args;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WebArgs {
+    /// Address to listen on; port 0 selects a free port
+    #[arg(long, default_value = "127.0.0.1:8484", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Show everything, and take no decision
+    #[arg(long)]
+    read_only: bool,
+    /// Open the page in the browser of this desktop
+    #[arg(long)]
+    open: bool,
+}
+
+impl From<PagesError> for CommandFailure {
+    fn from(error: PagesError) -> Self {
+        match error {
+            PagesError::Store(error) => error.into(),
+            PagesError::Invalid(why) => Self::usage(why),
+            error @ (PagesError::Key(_) | PagesError::System(_)) => Self::failed(error.to_string()),
+        }
+    }
+}
+
+pub(in crate::cli) async fn web_command(
+    context: &CliContext,
+    args: WebArgs,
+    start_pages: StartPages,
+) -> CommandResult {
+    let config = context.config()?;
+    logging::init_logging(config.log.format, config.log.level)?;
+    let options = PagesOptions { listen: args.listen, is_read_only: args.read_only };
+    let pages = start_pages(config, Arc::new(context.clock()), options).await?;
+    output::print_text(&format!("{}\n", pages.url));
+    if args.open {
+        open_browser(&pages.url);
+    }
+    wait_for_interrupt().await?;
+    pages.stop.cancel();
+    // A panic of the server is in its log.
+    let _ = pages.ended.await;
+    Ok(String::new().into())
+}
+
+fn open_browser(url: &str) {
+    let opened = Command::new("xdg-open").arg(url).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = opened {
+        output::print_error(&format!(
+            "tallyd: cannot open a browser (xdg-open: {error}); open the address by hand"
+        ));
+    }
+}

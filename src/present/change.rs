@@ -1,0 +1,109 @@
+//! A change with its history and evidence, for decisions that no check of the platform can make.
+
+use super::runs::exchange_json;
+use super::{parse_json, time_text};
+use crate::model::Timestamp;
+use crate::outbox::{ChangeBody, ChangeState, Reason};
+use crate::reconcile::shipments::{ClaimedLine, check_adoption};
+use crate::settle;
+use crate::store::{
+    CandidateShipment, ChangeRow, ExchangeRow, InDoubtRow, JournalEvent, Store, StoreError, TransitionRow,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A change, its transitions and decisions, its exchanges and its evidence.
+pub(crate) struct ChangeDetail {
+    pub(crate) change: ChangeRow,
+    pub(crate) transitions: Vec<TransitionRow>,
+    pub(crate) decisions: Vec<JournalEvent>,
+    pub(crate) exchanges: Vec<ExchangeRow>,
+    /// The data it was last sent with.
+    pub(crate) sent: Option<InDoubtRow>,
+    /// The evidence stored with its claim, and the checks since.
+    pub(crate) evidence: Value,
+    /// The condition that settle waits for, and the time of its next check.
+    pub(crate) waits_for: Option<(String, Option<Timestamp>)>,
+    pub(crate) candidates: Vec<CandidateShipment>,
+}
+
+impl ChangeDetail {
+    /// Reads a change; `None` if no change has this key. `timeout` is that of a call.
+    pub(crate) async fn load(
+        store: &Store,
+        key: &str,
+        timeout: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(change) = store.outbox_show(key).await? else { return Ok(None) };
+        let id = change.id;
+        let candidates = match &change.content.body {
+            Ok(ChangeBody::ShipmentCreate(ship)) if change.state == ChangeState::InDoubt => {
+                store.change_candidate_shipments(ship.order_id).await?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Some(Self {
+            transitions: store.change_transitions(id).await?,
+            decisions: store.change_decisions(&change.key).await?,
+            exchanges: store.change_exchanges(id).await?,
+            sent: store.change_last_request(id).await?,
+            evidence: store.change_evidence(id).await?,
+            waits_for: settle::describe_wait(store, timeout, now, id).await?,
+            candidates,
+            change,
+        }))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let transition = |row: &TransitionRow| {
+            json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
+                    "exchange_id": row.exchange_id})
+        };
+        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "by": row.decided_by, "detail": parse_json(row.detail.as_deref())});
+        let mut all = change_json(&self.change);
+        all["what_to_do"] = self.what_to_do().into();
+        all["moves"] = self.transitions.iter().map(transition).collect();
+        all["decisions"] = self.decisions.iter().map(decision).collect();
+        all["exchanges"] = self.exchanges.iter().map(exchange_json).collect();
+        all["evidence"] = self.sent.as_ref().map_or(Value::Null, |sent| {
+            json!({
+                "sent_at": time_text(sent.sent_ms), "before": sent.before, "target": sent.written,
+                "claimed": self.evidence["claimed"], "made_id": self.evidence["made_id"],
+                "looks": self.evidence["looks"],
+                "waits_for": self.waits_for.as_ref().map(|(what, _)| what),
+                "next_look_at": self.waits_for.as_ref().and_then(|(_, at)| at.map(Timestamp::to_rfc3339)),
+            })
+        });
+        let candidate = |row: &CandidateShipment| {
+            let comparison = self.compare_candidate(row);
+            json!({"shipment_id": row.shipment_id, "items": row.items, "fits": comparison.is_ok(),
+                    "why_not": comparison.err()})
+        };
+        all["candidates"] = self.candidates.iter().map(candidate).collect();
+        all
+    }
+
+    pub(crate) fn what_to_do(&self) -> Option<String> {
+        let reason = Reason::from_code(self.change.reason.as_deref()?)?;
+        Some(reason.advice_for(&self.change.key))
+    }
+
+    /// Checks that a shipment has the lines and quantities that were sent.
+    pub(crate) fn compare_candidate(&self, row: &CandidateShipment) -> Result<(), String> {
+        let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
+        let claimed = claimed.ok_or("the stored request cannot be parsed")?;
+        check_adoption(&claimed, &row.items, None)
+    }
+}
+
+pub(crate) fn change_json(row: &ChangeRow) -> Value {
+    json!({
+        "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
+        "reason": row.reason, "detail": row.detail,
+        "body": parse_json(row.content.stored_body.as_text()),
+        "created_at": row.created_at, "inserted_by": row.inserted_by, "settled_at": row.settled_at,
+        "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
+        "mine": row.mine, "theirs": row.theirs,
+    })
+}

@@ -1,0 +1,75 @@
+//! The data of views: the values that a command prints with `--json` and that a page shows, and the changes that
+//! both queue.
+//!
+//! The command line and the page present the same values, so neither imports the other. This room reads the
+//! database and prints nothing. Each value that programs read has one function `…_json`; its fields are a contract.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `status.rs` | the health, with the figures behind it |
+//! | `call_budget.rs` | calls, waits and the bad-request budget of the account |
+//! | `call_demand.rs` | the schedules' demand beside the quota |
+//! | `daemon_state.rs` | the state of the daemon, on this host or another |
+//! | `change.rs` | a change with its history and evidence |
+//! | `orders.rs` | tracked orders |
+//! | `runs.rs` | runs and journal entries |
+//! | `pages.rs` | the start of the page |
+//! | `queue.rs` | the insertion of changes |
+
+pub(crate) mod call_budget;
+pub(crate) mod call_demand;
+pub(crate) mod change;
+pub(crate) mod daemon_state;
+pub(crate) mod orders;
+pub mod pages;
+pub(crate) mod queue;
+pub(crate) mod runs;
+pub(crate) mod status;
+
+use crate::config::KeyError;
+use crate::exec::JobError;
+use crate::explain::ExplainError;
+use crate::model::Timestamp;
+use crate::store::{LockError, StoreError};
+use serde_json::Value;
+
+/// A failure to read the data of a view.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ViewError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// The lock file cannot be read, or the database has no such row.
+    #[error("{0}")]
+    Unknown(String),
+    /// The name cannot be one of a SKU, a job or a state.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl From<ExplainError> for ViewError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Store(error) => error.into(),
+            ExplainError::InvalidSku { .. } => Self::Invalid(error.to_string()),
+            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
+                Self::Unknown(error.to_string())
+            }
+        }
+    }
+}
+
+/// Returns a time of the database as in all JSON outputs.
+pub(crate) fn time_text(ms: i64) -> String {
+    Timestamp(ms).to_rfc3339()
+}
+
+/// Parses stored JSON; null if there is none.
+pub(crate) fn parse_json(text: Option<&str>) -> Value {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}

@@ -1,0 +1,110 @@
+//! The health of the account, with the figures behind it.
+
+use super::call_budget::CallBudgetReport;
+use super::daemon_state::{leader_state, leads_elsewhere, lock_state};
+use super::{ViewError, time_text};
+use crate::config::Config;
+use crate::daemon;
+use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
+use crate::model::Clock;
+use crate::store::{LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk};
+use serde_json::{Map, Value, json};
+
+/// The findings, and the figures that `status` prints beside them.
+pub(crate) struct StatusReport {
+    pub(crate) health: HealthReport,
+    pub(crate) call_budget: CallBudgetReport,
+    pub(crate) counts: MirrorCounts,
+    pub(crate) units_at_risk: UnitsAtRisk,
+    pub(crate) snapshot: Option<SnapshotRow>,
+    /// State of the leader of a server's schema, and true if it lives; `None` for a file.
+    pub(crate) leader: Option<(LeaderRow, bool)>,
+    /// Hosts that stand by.
+    pub(crate) standbys: Vec<String>,
+}
+
+impl StatusReport {
+    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
+    pub(crate) async fn load(
+        config: &Config,
+        clock: &dyn Clock,
+        store: Result<Store, StoreError>,
+    ) -> Result<Result<Self, Finding>, ViewError> {
+        let mut inputs = health_inputs(config, clock)?;
+        let store = match store {
+            Err(_)
+                if inputs.daemon == DaemonState::OtherFile
+                    && config.database.location()?.is_missing_file() =>
+            {
+                return Ok(Err(health::database_replaced()));
+            }
+            store => store?,
+        };
+        store.refuse_moved().await?;
+        let leader = store.leader().await?;
+        if let Some(leader) = &leader
+            && leads_elsewhere(leader, config)?
+        {
+            inputs.daemon = leader_state(leader);
+        }
+        let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
+        let health = health::check_health(&store, &inputs).await?;
+        Ok(Ok(Self {
+            call_budget: CallBudgetReport::read(config, &store, inputs.now).await?,
+            counts: store.mirror_counts().await?,
+            units_at_risk: store.units_at_risk(inputs.now).await?,
+            snapshot: store.snapshot_last().await?,
+            standbys: store.standbys().await?,
+            leader,
+            health,
+        }))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let HealthReport { findings, rows, .. } = &self.health;
+        let changes: Map<String, Value> =
+            rows.changes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+        let journal = |snapshot: SnapshotRow| {
+            json!({
+                "snapshot_at": time_text(snapshot.taken_ms), "snapshot_position": snapshot.position,
+                "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
+            })
+        };
+        json!({
+            "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
+            "paused": rows.pauses.iter().map(pause_json).collect::<Vec<_>>(),
+            "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
+            "units_at_risk": self.units_at_risk,
+            "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
+            "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
+        })
+    }
+}
+
+/// Returns the leader as JSON; `None` if nobody leads.
+fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
+    let session = leader.session_id?;
+    Some(json!({
+        "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
+        "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
+    }))
+}
+
+fn pause_json(pause: &PauseRow) -> Value {
+    json!({
+        "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
+        "why": pause.why,
+    })
+}
+
+/// Returns the findings that need an operator, each with the next step.
+fn finding_sentences(findings: &[Finding]) -> Vec<String> {
+    findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
+}
+
+/// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
+fn health_inputs(config: &Config, clock: &dyn Clock) -> Result<HealthInputs, ViewError> {
+    let daemon = lock_state(config)?;
+    let (now, moment) = (clock.now(), clock.moment());
+    Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(clock), now, moment })
+}

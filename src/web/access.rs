@@ -1,0 +1,205 @@
+//! The token that lets a person in, the cookies that it is exchanged for, and the limit of wrong tokens.
+//!
+//! The token is 32 random bytes as hexadecimal digits in a file that only its owner may read. A cookie names a session
+//! of this process; after a restart the person opens the address with the token again. Secrets are kept and compared
+//! as digests.
+
+use crate::model::Moment;
+use crate::present::pages::PagesError;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+
+/// Life of a cookie.
+const SESSION_LIFE: Duration = Duration::from_hours(12);
+/// Largest number of sessions; the oldest ends before another begins.
+const SESSIONS_MAX: usize = 1000;
+/// Wrong tokens within [`WRONG_WINDOW`] after which no token is taken.
+const WRONG_MAX: usize = 10;
+const WRONG_WINDOW: Duration = Duration::from_secs(60);
+/// Largest token file that is read.
+const TOKEN_FILE_MAX: u64 = 4096;
+
+/// A person's visit, from the token to the end of the cookie.
+#[derive(Debug)]
+pub(super) struct WebSession {
+    expires: Moment,
+    /// Value that each form carries.
+    pub(super) csrf: String,
+    /// Result of the last form, for the next page.
+    notice: Mutex<Option<PageNotice>>,
+}
+
+/// The result of a form, shown once.
+#[derive(Clone, Debug)]
+pub(super) struct PageNotice {
+    pub(super) is_done: bool,
+    pub(super) text: String,
+}
+
+impl WebSession {
+    pub(super) fn leave_notice(&self, notice: PageNotice) {
+        *locked(&self.notice) = Some(notice);
+    }
+
+    pub(super) fn take_notice(&self) -> Option<PageNotice> {
+        locked(&self.notice).take()
+    }
+
+    pub(super) fn is_csrf(&self, given: &str) -> bool {
+        is_same(&digest(given), &digest(&self.csrf))
+    }
+}
+
+/// The result of a token.
+#[derive(Debug)]
+pub(super) enum TokenExchange {
+    /// Value of the `Set-Cookie` header.
+    Cookie(String),
+    Wrong,
+    /// Too many wrong tokens in the last minute.
+    TooMany,
+}
+
+/// The token's digest, the sessions, and the times of the last wrong tokens.
+pub(super) struct AccessControl {
+    token: [u8; 32],
+    cookie_name: String,
+    state: Mutex<AccessState>,
+}
+
+#[derive(Default)]
+struct AccessState {
+    /// Sessions by the digests of their cookies.
+    sessions: HashMap<[u8; 32], Arc<WebSession>>,
+    wrong: VecDeque<Moment>,
+}
+
+impl AccessControl {
+    /// Reads the token file, or creates it, and returns the token too. Browsers send a cookie to every port of a
+    /// host, so its name has the port.
+    pub(super) fn open(file: &Path, port: u16) -> Result<(Self, String), PagesError> {
+        let failed = |error: io::Error| {
+            PagesError::System(format!("cannot create the token file {}: {error}", file.display()))
+        };
+        let token = match create_token(file) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read_token(file)?,
+            created => created.map_err(failed)?,
+        };
+        Ok((Self::new(&token, port), token))
+    }
+
+    fn new(token: &str, port: u16) -> Self {
+        Self { token: digest(token), cookie_name: format!("tallyd-{port}"), state: Mutex::default() }
+    }
+
+    /// Exchanges a token for a cookie. `is_encrypted`: the browser reached a proxy by HTTPS.
+    pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> io::Result<TokenExchange> {
+        let is_right = is_same(&digest(token), &self.token);
+        let mut state = locked(&self.state);
+        while state.wrong.front().is_some_and(|at| now.duration_since(*at) >= WRONG_WINDOW) {
+            state.wrong.pop_front();
+        }
+        if state.wrong.len() >= WRONG_MAX {
+            return Ok(TokenExchange::TooMany);
+        }
+        if !is_right {
+            state.wrong.push_back(now);
+            return Ok(TokenExchange::Wrong);
+        }
+        let (cookie, csrf) = (random_text()?, random_text()?);
+        let session = WebSession { expires: now.plus(SESSION_LIFE), csrf, notice: Mutex::default() };
+        state.sessions.retain(|_, session| session.expires > now);
+        if state.sessions.len() >= SESSIONS_MAX {
+            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.expires);
+            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
+                state.sessions.remove(&oldest);
+            }
+        }
+        state.sessions.insert(digest(&cookie), Arc::new(session));
+        let secure = if is_encrypted { "; Secure" } else { "" };
+        Ok(TokenExchange::Cookie(format!(
+            "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
+            self.cookie_name,
+            SESSION_LIFE.as_secs()
+        )))
+    }
+
+    /// Returns the session of a `Cookie` header.
+    pub(super) fn session(&self, cookies: &str, now: Moment) -> Option<Arc<WebSession>> {
+        let named = |pair: &str| {
+            let (name, value) = pair.trim().split_once('=')?;
+            (name == self.cookie_name).then(|| digest(value))
+        };
+        let state = locked(&self.state);
+        let session = cookies.split(';').filter_map(named).find_map(|digest| state.sessions.get(&digest));
+        session.filter(|session| session.expires > now).cloned()
+    }
+}
+
+/// A lock of values that are whole between any two statements, so a panic elsewhere does no harm.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text).into()
+}
+
+fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.ct_eq(b).into()
+}
+
+/// Returns 32 random bytes of the kernel as hexadecimal digits.
+fn random_text() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn create_token(file: &Path) -> io::Result<String> {
+    let mut created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    let token = random_text()?;
+    created.write_all(format!("{token}\n").as_bytes())?;
+    created.sync_all()?;
+    Ok(token)
+}
+
+fn read_token(file: &Path) -> Result<String, PagesError> {
+    let path = file.display();
+    let failed = |error: io::Error| {
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "; it belongs to another user: name a file of your own in `web.token_file`"
+            }
+            _ => "",
+        };
+        PagesError::System(format!("cannot read the token file {path}: {error}{advice}"))
+    };
+    let opened = File::open(file).map_err(failed)?;
+    let mode = opened.metadata().map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(PagesError::Invalid(format!(
+            "other users can use the token file {path} (mode {mode:03o}): remove it, and the next start makes a new \
+             token; or, if nobody else has read it: chmod 600 {path}"
+        )));
+    }
+    let mut text = String::new();
+    opened.take(TOKEN_FILE_MAX).read_to_string(&mut text).map_err(failed)?;
+    let token = text.trim_end();
+    if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(PagesError::Invalid(format!(
+            "the token file {path} does not hold 64 hexadecimal digits: remove it, and the next start makes a new token"
+        )));
+    }
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Tests of the token, the sessions and the limit of wrong tokens, with a clock of their own.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn cookie(access: &AccessControl, token: &str, now: Moment) -> Option<String> {
+    match access.exchange(token, now, false).unwrap() {
+        TokenExchange::Cookie(cookie) => Some(cookie.split(';').next().unwrap().to_owned()),
+        TokenExchange::Wrong | TokenExchange::TooMany => None,
+    }
+}
+
+#[test]
+fn a_token_is_exchanged_for_a_cookie_of_twelve_hours() {
+    let (access, begin) = (AccessControl::new("right", 8484), Moment(1000));
+    let cookie = cookie(&access, "right", begin).unwrap();
+    assert!(cookie.starts_with("tallyd-8484=") && cookie.len() > 64, "{cookie}");
+    let other = format!("a=b; {cookie}; c=d");
+    assert!(access.session(&other, begin.plus(SESSION_LIFE).minus(MINUTE)).is_some());
+    assert!(access.session(&other, begin.plus(SESSION_LIFE)).is_none());
+    assert!(access.session(&cookie.replace("8484", "8485"), begin).is_none(), "another port's cookie");
+    let mut changed = cookie.clone();
+    let last = if changed.pop() == Some('0') { '1' } else { '0' };
+    assert!(access.session(&format!("{changed}{last}"), begin).is_none());
+}
+
+#[test]
+fn ten_wrong_tokens_a_minute_close_the_door_for_all() {
+    let (access, begin) = (AccessControl::new("right", 1), Moment(0));
+    for _ in 0..WRONG_MAX {
+        assert!(matches!(access.exchange("wrong", begin, false).unwrap(), TokenExchange::Wrong));
+    }
+    for token in ["wrong", "right"] {
+        assert!(matches!(access.exchange(token, begin, false).unwrap(), TokenExchange::TooMany), "{token}");
+    }
+    assert!(cookie(&access, "right", begin.plus(WRONG_WINDOW)).is_some());
+}
+
+#[test]
+fn the_oldest_session_ends_before_there_are_too_many() {
+    let access = AccessControl::new("right", 1);
+    let first = cookie(&access, "right", Moment(0)).unwrap();
+    let others: Vec<String> = (1..=1000).map(|at| cookie(&access, "right", Moment(at)).unwrap()).collect();
+    let now = Moment(2000);
+    assert!(access.session(&first, now).is_none());
+    assert!(others.iter().all(|cookie| access.session(cookie, now).is_some()));
+}
+
+#[test]
+fn the_token_file_is_made_once_and_nobody_else_may_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    let (_, token) = AccessControl::open(&file, 1).unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(AccessControl::open(&file, 1).unwrap().1, token);
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+    let refused = AccessControl::open(&file, 1).err().unwrap().to_string();
+    assert!(refused.contains("mode 640") && refused.contains("chmod 600"), "{refused}");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(&file, "secret").unwrap();
+    assert!(AccessControl::open(&file, 1).err().unwrap().to_string().contains("64 hexadecimal digits"));
+}
+
+#[test]
+fn a_notice_is_shown_once() {
+    let session = WebSession { expires: Moment(1), csrf: "c".into(), notice: Mutex::default() };
+    session.leave_notice(PageNotice { is_done: true, text: "done".into() });
+    assert_eq!(session.take_notice().unwrap().text, "done");
+    assert!(session.take_notice().is_none());
+    assert!(session.is_csrf("c") && !session.is_csrf("") && !session.is_csrf("d"));
+}

@@ -1,0 +1,102 @@
+// The page works without this script. It writes times in the browser's zone, selects groups of changes, and reads the
+// page again when the database changes.
+"use strict";
+
+// Times: the text in the zone of the browser; the tooltip has UTC.
+const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+function writeTimes(root) {
+    for (const time of root.querySelectorAll("time[datetime]:not([data-age])")) {
+        const at = new Date(time.dateTime);
+        if (!Number.isNaN(at.getTime())) time.textContent = format.format(at);
+    }
+}
+
+// Groups of changes.
+function selectGroups(root) {
+    for (const box of root.querySelectorAll("[data-select-all]")) {
+        box.addEventListener("change", () => {
+            for (const one of box.closest(".group").querySelectorAll("input[name=key]")) one.checked = box.checked;
+        });
+    }
+}
+
+// Live parts: the page is read again, and a part whose HTML differs replaces the old one.
+const written = new Map();
+let mark = document.body.dataset.mark;
+let reading = false;
+let readAgain = false;
+
+function liveParts(root) {
+    return root.querySelectorAll("[data-live][id]");
+}
+
+// A part that a person works in is left as it is.
+function isInUse(part) {
+    const active = document.activeElement;
+    const types = active && part.contains(active) && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName);
+    return types || part.querySelector("input:checked") !== null;
+}
+
+function replaceParts(fresh) {
+    for (const part of liveParts(fresh)) {
+        const old = document.getElementById(part.id);
+        const html = part.innerHTML;
+        if (!old || written.get(part.id) === html || isInUse(old)) continue;
+        written.set(part.id, html);
+        const open = [...old.querySelectorAll("details")].map((one) => one.open);
+        old.replaceChildren(...document.importNode(part, true).childNodes);
+        old.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
+        writeTimes(old);
+        selectGroups(old);
+    }
+}
+
+async function readPage() {
+    if (reading) {
+        readAgain = true;
+        return;
+    }
+    reading = true;
+    try {
+        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+        if (answer.ok) {
+            const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+            mark = fresh.body.dataset.mark;
+            replaceParts(fresh);
+        }
+    } catch {
+        // The next event reads it.
+    }
+    reading = false;
+    if (readAgain) {
+        readAgain = false;
+        readPage();
+    }
+}
+
+let events = null;
+
+function listen() {
+    if (events || document.hidden || mark === undefined) return;
+    events = new EventSource("/events");
+    events.onmessage = (event) => {
+        if (event.data !== mark) readPage();
+    };
+}
+
+// A hidden tab costs nothing.
+document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+        if (events) events.close();
+        events = null;
+    } else {
+        listen();
+    }
+});
+
+document.documentElement.classList.add("has-script");
+for (const part of liveParts(document)) written.set(part.id, part.innerHTML);
+writeTimes(document);
+selectGroups(document);
+listen();

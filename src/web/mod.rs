@@ -1,0 +1,103 @@
+//! The page: what the command line knows, to look at, and the decisions that the command line takes.
+//!
+//! It is a program beside the daemon. It opens the same database, reads it with the functions of the store, and
+//! writes only decisions and changes. docs/web.md is the operator's side. Each page is HTML made on the server; the
+//! same address with `Accept: application/json` gives its data. Every action is a form, so a browser without scripts
+//! can do all of it.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `server.rs` | sockets: limits of connections, heads and times |
+//! | `guard.rs` | the checks of a request before its page sees it, and the headers of each answer |
+//! | `access.rs` | the token, the cookies, and the limit of wrong tokens |
+//! | `hosts.rs` | the names under which the page may be asked for |
+//! | `request.rs` | a request as a page sees it: session, fields, wanted form of the answer |
+//! | `layout.rs` | the frame of a page, and its small parts: times, texts, links |
+//! | `chart.rs` | charts as SVG |
+//! | `live.rs` | server-sent events |
+//! | `decisions.rs` | the answer to a form |
+//! | `pages/` | one file per page |
+//!
+//! Every text of the platform, of a program or of a key is hostile: [`layout::text`] masks and isolates it, and the
+//! templates escape it. Nothing is loaded from another host.
+
+mod access;
+mod chart;
+mod decisions;
+mod guard;
+mod hosts;
+mod layout;
+mod live;
+mod pages;
+mod request;
+mod server;
+
+use self::access::AccessControl;
+use self::hosts::AllowedHosts;
+use self::live::ChangeFeed;
+use crate::config::Config;
+use crate::model::{Clock, Decider};
+use crate::present::pages::{PagesError, PagesOptions, PagesStart, RunningPages};
+use crate::store::Store;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Everything that the pages share.
+struct WebState {
+    config: Config,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    access: AccessControl,
+    hosts: AllowedHosts,
+    feed: ChangeFeed,
+    is_read_only: bool,
+    stop: CancellationToken,
+}
+
+/// Starts the page.
+pub fn start_pages(config: Config, clock: Arc<dyn Clock>, options: PagesOptions) -> PagesStart {
+    Box::pin(start(config, clock, options))
+}
+
+async fn start(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    options: PagesOptions,
+) -> Result<RunningPages, PagesError> {
+    let names = &config.web.allow_hosts;
+    if !options.listen.ip().is_loopback() && names.is_empty() {
+        return Err(PagesError::Invalid(format!(
+            "the page does not listen on {}: anyone on the network could reach it without encryption. Listen on \
+             127.0.0.1 behind a reverse proxy, and name the proxy's host in `web.allow_hosts`",
+            options.listen
+        )));
+    }
+    let token_file = config.web.token_file.clone().unwrap_or_else(|| {
+        let mut beside = config.database.path.clone().into_os_string();
+        beside.push("-web-token");
+        beside.into()
+    });
+    // The journal names the file of the token with each decision.
+    let token_name = token_file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let store = Store::open_beside(config.database.location()?).await?;
+    store.refuse_moved().await?;
+    let store = store.decided_by(&Decider::PageToken(token_name));
+    let failed = |error| PagesError::System(format!("cannot listen on {}: {error}", options.listen));
+    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let (access, token) = AccessControl::open(&token_file, address.port())?;
+    let stop = CancellationToken::new();
+    let web = Arc::new(WebState {
+        hosts: AllowedHosts::new(names),
+        feed: ChangeFeed::start(store.clone(), stop.clone()),
+        is_read_only: options.is_read_only,
+        stop: stop.clone(),
+        config,
+        store,
+        clock,
+        access,
+    });
+    let ended = tokio::spawn(server::serve(listener, pages::router(web), stop.clone()));
+    Ok(RunningPages { url: format!("http://{address}/?token={token}"), stop, ended })
+}

@@ -1,0 +1,258 @@
+//! `/outbox/KEY`: a change with its life, its evidence and its calls, and the decisions that its state allows.
+
+use crate::model::{Position, Quantity, ShipmentId, Timestamp};
+use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
+use crate::present::change::ChangeDetail;
+use crate::present::parse_json;
+use crate::present::runs::journal_entry;
+use crate::store::Durability;
+use crate::web::WebState;
+use crate::web::decisions::{ActionResult, KeyDecision, answer_form, unknown_action};
+use crate::web::layout::{
+    PageFailure, PageResult, action_button, action_form, address, exchange_link, live_part, optional_text,
+    optional_time, respond, sku_link, table, text, time, written_time,
+};
+use crate::web::pages::journal::body_block;
+use crate::web::request::PageRequest;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Number of the last calls whose request and answer are shown.
+const BODIES_SHOWN: usize = 2;
+
+pub(super) async fn show_change(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(key): Path<String>,
+) -> PageResult {
+    let detail = ChangeDetail::load(&web.store, &key, web.config.service.timeout, web.now()).await?;
+    let Some(detail) = detail else {
+        return Err(PageFailure::not_found(format!("no change has the key `{key}`")));
+    };
+    let mut bodies = Vec::new();
+    for exchange in detail.exchanges.iter().rev().take(BODIES_SHOWN) {
+        bodies.extend(journal_entry(&web.store, Position(exchange.id)).await?);
+    }
+    let body = || {
+        html! {
+            (live_part("change", "Change", &html! { (summary(&detail)) (conflict(&detail)) (evidence(&detail)) }))
+            (decisions(&request, &detail))
+            (live_part("life", "Life", &timeline(&detail)))
+            (live_part("calls", "Calls", &calls(&detail, &bodies)))
+        }
+    };
+    Ok(respond(&request, &key, || detail.to_json(), body))
+}
+
+fn summary(detail: &ChangeDetail) -> Markup {
+    let change = &detail.change;
+    let level = change.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
+    html! {
+        dl.fields {
+            dt { "State" } dd { strong { (change.state.as_str().replace('_', " ")) } }
+            dt { "Reason" } dd { (optional_text(change.reason.as_deref())) }
+            dt { "Detail" } dd { (optional_text(change.detail.as_deref())) }
+            @if let Some(advice) = detail.what_to_do() { dt { "What to do" } dd { (text(&advice)) } }
+            dt { "Kind" } dd { (text(&change.content.kind)) }
+            @if let Some(level) = level {
+                dt { "Stock level" } dd { (sku_link(level.sku.as_str())) " in warehouse " (level.warehouse_id) }
+            }
+            dt { "Inserted" } dd { (written_time(Some(&change.created_at))) }
+            dt { "Finished" } dd { (written_time(change.settled_at.as_deref())) }
+            @if let Some(written) = change.written { dt { "Written" } dd { (written) } }
+        }
+        h3 { "Body" }
+        (body_block(&parse_json(change.content.stored_body.as_text())))
+    }
+}
+
+/// Both sides of a conflict, each with the effect of its choice.
+fn conflict(detail: &ChangeDetail) -> Markup {
+    let change = &detail.change;
+    let (Some(mine), Some(theirs)) = (&change.mine, &change.theirs) else { return html! {} };
+    html! {
+        div.sides {
+            section { h3 { "Mine" } p.quantity { (text(mine)) }
+                p { "The change is sent as it was counted: " (text(mine)) " is written." } }
+            section { h3 { "Theirs" } p.quantity { (text(theirs)) }
+                p { "The platform's quantity stays: nothing is written, and the change is rejected." } }
+        }
+    }
+}
+
+fn evidence(detail: &ChangeDetail) -> Markup {
+    let Some(sent) = &detail.sent else { return html! {} };
+    html! {
+        h3 { "Evidence" }
+        ul {
+            li { "Sent at " (time(Timestamp(sent.sent_ms)))
+                @if let Some(before) = sent.before { "; the stock level was " (before) }
+                @if let Some(written) = sent.written { "; " (written) " was sent" } "." }
+            @for check in detail.evidence["looks"].as_array().into_iter().flatten() {
+                li { (written_time(check["at"].as_str())) ", exchange " (check["exchange_id"]) ": showed "
+                     (text(&check["shown"].to_string())) }
+            }
+            @if let Some((what, next)) = &detail.waits_for {
+                li { "Settle waits for " (text(what)) @if let Some(at) = next { ", at " (time(*at)) } "." }
+            }
+            @for candidate in &detail.candidates {
+                li { "Shipment " (candidate.shipment_id) ": "
+                    @match detail.compare_candidate(candidate) {
+                        Ok(()) => "matches the request",
+                        Err(why) => (text(&format!("does not match: {why}"))),
+                    } }
+            }
+        }
+    }
+}
+
+fn timeline(detail: &ChangeDetail) -> Markup {
+    let mut steps: Vec<(i64, i64, Markup)> = Vec::new();
+    for row in &detail.decisions {
+        let what = format!("{} {}", row.kind, parse_json(row.detail.as_deref()));
+        steps.push((
+            row.position,
+            row.at_ms,
+            html! {
+                strong { "decision " } (text(&what))
+                @if let Some(by) = &row.decided_by { " by " (text(by)) }
+            },
+        ));
+    }
+    for row in &detail.transitions {
+        let why: Vec<&str> = [&row.reason, &row.detail].into_iter().flatten().map(String::as_str).collect();
+        let line = html! {
+            strong { (row.state.replace('_', " ")) } " " (text(&why.join(": ")))
+            @if let Some(exchange) = row.exchange_id { " (exchange " (exchange_link(exchange)) ")" }
+        };
+        steps.push((row.position, row.at_ms, line));
+    }
+    // The sort is stable, so that a decision precedes the transition it made.
+    steps.sort_by_key(|(position, ..)| *position);
+    html! {
+        ol.timeline {
+            li { (written_time(Some(&detail.change.created_at))) " " strong { "inserted" }
+                @if let Some(by) = &detail.change.inserted_by { " by " (text(by)) } }
+            @for (_, at, line) in steps { li { (time(Timestamp(at))) " " (line) } }
+        }
+    }
+}
+
+fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
+    let rows = html! {
+        @for row in &detail.exchanges {
+            tr {
+                th scope="row" { (exchange_link(row.id)) }
+                td { (row.operation) }
+                td { (optional_time(Some(row.sent_ms))) }
+                td { (optional_text(row.verdict.as_deref())) }
+                td { @if let Some(status) = row.status { (status) } }
+                td { (optional_text(row.message.as_deref())) }
+            }
+        }
+    };
+    html! {
+        @if detail.exchanges.is_empty() {
+            p.empty { "No call carried it yet." }
+        } @else {
+            (table("Calls that carried the change", &["Exchange", "Operation", "Sent", "Verdict", "Status", "Message"], &rows))
+        }
+        @for entry in bodies {
+            h3 { "Exchange " (entry["position"]) ": request" } (body_block(&entry["request"]))
+            h3 { "Exchange " (entry["position"]) ": answer" } (body_block(&entry["response"]))
+        }
+    }
+}
+
+/// The forms for the decisions that state, reason and kind allow.
+fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
+    let change = &detail.change;
+    let reason = change.reason.as_deref().and_then(Reason::from_code);
+    let Ok(kind) = change.content.kind.parse() else { return html! {} };
+    let status = ChangeStatus { key: &change.key, kind, state: change.state, reason };
+    let may = |resolution| status.resolution_step(resolution).is_ok();
+    let is_braked = change.state == ChangeState::Held
+        && matches!(reason, Some(Reason::Brake | Reason::Jump | Reason::Restored));
+    let to = address("/outbox", &change.key);
+    let button = |action: &str, label: &str| action_form(request, &to, &action_button(action, label));
+    html! {
+        @if request.may_act {
+            section.forms aria-label="Decisions" {
+                @if is_braked { (button("release", "Release: send it once")) }
+                @if status.check_retry().is_ok() { (button("retry", "Retry: plan it again")) }
+                @if may(Resolution::Mine) { (button("mine", "Use mine")) }
+                @if may(Resolution::Theirs) { (button("theirs", "Use theirs")) }
+                @if may(Resolution::Exactly(Quantity(0))) {
+                    (action_form(request, &to, &html! {
+                        label for="number" { "Another quantity, measured against the platform's current one" }
+                        input id="number" name="number" type="number" min="0" required;
+                        (action_button("number", "Use this quantity"))
+                    }))
+                }
+                @if may(Resolution::TookEffect) { (button("done", "It took effect")) }
+                @if may(Resolution::HadNoEffect) { (button("not-done", "It had no effect: plan it again")) }
+                @if may(Resolution::Shipment(ShipmentId(1))) {
+                    (action_form(request, &to, &html! {
+                        label for="shipment" { "Id of the shipment that it created" }
+                        input id="shipment" name="shipment" type="number" min="1" required;
+                        (action_button("shipment", "It created this shipment"))
+                    }))
+                }
+                @if change.state.may_become(ChangeState::Cancelled) { (button("cancel", "Cancel the change")) }
+                @if change.state == ChangeState::Rejected { (button("acknowledge", "Acknowledge the rejection")) }
+            }
+        }
+    }
+}
+
+pub(super) async fn act_on_change(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(key): Path<String>,
+) -> PageResult {
+    let keys = [key.clone()];
+    let result = match request.form.get("action") {
+        Some("release") => web.release(&keys).await?,
+        Some("retry") => web.decide_each(&keys, KeyDecision::Retry).await?,
+        Some("cancel") => web.decide_each(&keys, KeyDecision::Cancel).await?,
+        Some("acknowledge") => web.decide_each(&keys, KeyDecision::Acknowledge).await?,
+        Some(action) => match parse_resolution(&request, action) {
+            Ok(resolution) => resolve(&web, &key, resolution).await?,
+            Err(why) => Err(why),
+        },
+        None => unknown_action(&request),
+    };
+    answer_form(&request, &address("/outbox", &key), result)
+}
+
+fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, String> {
+    Ok(match action {
+        "mine" => Resolution::Mine,
+        "theirs" => Resolution::Theirs,
+        "done" => Resolution::TookEffect,
+        "not-done" => Resolution::HadNoEffect,
+        "number" => match Quantity(request.form.required_number("number")?) {
+            number if (Quantity(0)..=Quantity::MAX).contains(&number) => Resolution::Exactly(number),
+            _ => return Err(format!("a quantity is a number from 0 to {}", Quantity::MAX)),
+        },
+        "shipment" => match request.form.required_number("shipment")? {
+            id if id > 0 => Resolution::Shipment(ShipmentId(id)),
+            _ => return Err("an id is at least 1".into()),
+        },
+        _ => return unknown_action(request).map(|_| Resolution::Mine),
+    })
+}
+
+async fn resolve(web: &WebState, key: &str, resolution: Resolution) -> Result<ActionResult, PageFailure> {
+    let mut write = web.store.begin_write(Durability::Full).await?;
+    let max_base_age = web.config.quantities.max_base_age;
+    Ok(match write.outbox_resolve(key, resolution, max_base_age, web.now()).await? {
+        Ok(done) => {
+            write.commit().await?;
+            Ok(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next))
+        }
+        Err(why) => Err(format!("not resolved: {why}")),
+    })
+}

@@ -1,0 +1,251 @@
+//! `/`: the health, the age of the data, the calls of the last hour, and what needs a person.
+
+use crate::health::{Finding, FindingCode, FindingSeverity};
+use crate::model::{Timestamp, format_age};
+use crate::present::status::StatusReport;
+use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk};
+use crate::web::WebState;
+use crate::web::chart::{ChartBar, legend, stacked_bars};
+use crate::web::layout::{
+    PageResult, address, address_with, age, change_link, live_part, optional_text, respond, sku_link, table,
+    text, written_time,
+};
+use crate::web::request::PageRequest;
+use axum::extract::State;
+use maud::{Markup, html};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MINUTE_MS: i64 = 60_000;
+const MINUTES: usize = 60;
+/// Number of changes listed as needing a person.
+const NEEDING_MAX: u32 = 20;
+/// States of changes that need a person.
+const NEEDING_STATES: [&str; 3] = ["held", "in_doubt", "rejected"];
+/// Lanes in the order of their parts in a bar, each with its class.
+pub(super) const LANES: [(&str, &str); 4] =
+    [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
+
+pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let status = match StatusReport::load(&web.config, &*web.clock, Ok(web.store.clone())).await? {
+        Ok(status) => status,
+        Err(finding) => {
+            let data = || json!({"well": false, "troubles": [finding.full_text()], "findings": [&finding]});
+            return Ok(respond(&request, "Overview", data, || banner(std::slice::from_ref(&finding))));
+        }
+    };
+    let now = web.now();
+    let calls = web.store.call_intervals(now, MINUTE_MS, 60).await?;
+    let limits: BTreeMap<String, i64> = web.store.job_age_limits().await?.into_iter().collect();
+    let mut needing = Vec::new();
+    for state in NEEDING_STATES {
+        needing.extend(web.store.outbox_oldest(state, None, None, 0, NEEDING_MAX).await?);
+    }
+    needing.sort_by(|a, b| a.created_at.cmp(&b.created_at));
+    needing.truncate(NEEDING_MAX as usize);
+    let body = || {
+        html! {
+            (live_part("state", "State", &banner(&status.health.findings)))
+            (live_part("figures", "In the mirror", &figures(&status)))
+            (live_part("needs", "Needs a person", &needs(&needing, now)))
+            (live_part("changes", "Changes by state", &states(&status)))
+            (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
+            (live_part("ages", "Age of the data", &ages(&status.health.rows.jobs, &limits)))
+            (live_part("calls", "Calls of the last hour", &call_chart(&calls, MINUTES, MINUTE_MS, status.call_budget.limit, now)))
+        }
+    };
+    Ok(respond(&request, "Overview", || status.to_json(), body))
+}
+
+fn banner(findings: &[Finding]) -> Markup {
+    let (urgent, notes): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|finding| finding.severity == FindingSeverity::Person);
+    html! {
+        @if urgent.is_empty() { p.banner.well { "all is well" } }
+        @for finding in urgent { (finding_block(finding, "banner trouble")) }
+        @for finding in notes { (finding_block(finding, "banner note")) }
+    }
+}
+
+fn finding_block(finding: &Finding, class: &str) -> Markup {
+    html! {
+        div class=(class) {
+            p { strong { (text(&finding.text)) } }
+            p { (text(&finding.what_to_do)) }
+            @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
+        }
+    }
+}
+
+/// Returns the page on which the fault is seen or removed.
+fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
+    use FindingCode as Code;
+    let outbox = |state| address_with("/outbox", &[("state", state)]);
+    Some(match finding.code {
+        Code::Held => (outbox("held"), "Decide on the held changes"),
+        Code::InDoubt => (outbox("in_doubt"), "See the changes in doubt"),
+        Code::Rejected => (outbox("rejected"), "See the rejected changes"),
+        Code::Waiting | Code::AwaitsNoShipment => (outbox("pending"), "See the pending changes"),
+        Code::NotShown => (address_with("/stock", &[("state", "conflict")]), "See the stock levels"),
+        Code::MissingSkus => (address_with("/stock", &[("state", "missing")]), "See the missing SKUs"),
+        Code::QuotaHold | Code::ReadsOnly | Code::BadRequests => ("/quota".into(), "See the quota"),
+        Code::Stale | Code::BackupOld | Code::NotPruned => ("/jobs".into(), "See the jobs, and run one now"),
+        Code::PushFails => (address_with("/jobs", &[("kind", "push")]), "See the pushes"),
+        Code::Unreachable | Code::CallsFail | Code::KeyRefused | Code::Unreadable => {
+            ("/journal".into(), "See the last calls")
+        }
+        Code::Quarantined => match finding.subjects.first() {
+            Some(entry) => (address("/stock", entry), "See the first entry"),
+            None => return None,
+        },
+        Code::DatabaseReplaced | Code::NoDaemon | Code::Paused | Code::DiskLow => return None,
+    })
+}
+
+fn figures(status: &StatusReport) -> Markup {
+    let counts = &status.counts;
+    let figure = |name: &str, value: i64, address: &str| {
+        html! { div { dt { (name) } dd { a href=(address) { (value) } } } }
+    };
+    html! {
+        dl.figures {
+            (figure("SKUs", counts.skus, "/stock"))
+            (figure("Stock levels", counts.stock_levels, "/stock"))
+            (figure("Orders", counts.orders, "/orders"))
+            (figure("Missing SKUs", counts.missing_skus, "/stock?state=missing"))
+            (figure("Parked records", counts.parked, "/journal"))
+        }
+        @if counts.skus == 0 {
+            p.empty { "Nothing is mirrored yet. " a href="/stock" { "Track a SKU" } " first; the daemon then reads it." }
+        }
+    }
+}
+
+fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
+    let row = |change: &ChangeRow| {
+        html! {
+            tr {
+                th scope="row" { (change_link(&change.key)) }
+                td { (change.state.as_str().replace('_', " ")) }
+                td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
+                td { (age(Timestamp::parse(&change.created_at), now)) }
+            }
+        }
+    };
+    html! {
+        @if rows.is_empty() {
+            p.empty { "No change waits for a decision." }
+        } @else {
+            (table("Changes that need a person, oldest first", &["Change", "State", "Reason", "Inserted"],
+                   &html! { @for change in rows { (row(change)) } }))
+        }
+    }
+}
+
+fn states(status: &StatusReport) -> Markup {
+    let rows = &status.health.rows.changes;
+    html! {
+        @if rows.is_empty() {
+            p.empty { "The outbox is empty. Count or adjust a stock level on the page of its SKU." }
+        } @else {
+            dl.figures {
+                @for (state, count) in rows {
+                    div { dt { (state.replace('_', " ")) }
+                          dd { a href=(address_with("/outbox", &[("state", state)])) { (count) } } }
+                }
+            }
+        }
+    }
+}
+
+/// Units that others took within a day while changes of ours waited.
+fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
+    html! {
+        @if risk.stock_levels.is_empty() {
+            p.empty { "Within 24 hours others took no unit while a change waited." }
+        } @else {
+            p { strong { (risk.units) } " units of " (risk.affected)
+                " stock levels were taken by others within 24 hours, between our read and our write." }
+            (table("Stock levels of which most was taken", &["SKU", "Warehouse", "Units", "Last seen"], &html! {
+                @for level in &risk.stock_levels {
+                    tr { th scope="row" { (sku_link(&level.sku)) } td.number { (level.warehouse_id) }
+                         td.number { (level.units) } td { (written_time(Some(&level.seen_at))) } }
+                }
+            }))
+        }
+    }
+}
+
+fn ages(jobs: &[JobHealthRow], limits: &BTreeMap<String, i64>) -> Markup {
+    let row = |job: &JobHealthRow| {
+        let (seconds, limit) = (job.age_seconds, limits.get(&job.job).copied());
+        html! {
+            tr.stale[job.stale] {
+                th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
+                td { @match seconds { Some(seconds) => (format_age(seconds)), None => "never read" } }
+                td {
+                    @if let (Some(seconds), Some(limit)) = (seconds, limit) {
+                        meter min="0" max=(limit) high=(limit - limit / 10) value=(seconds.clamp(0, limit))
+                            aria-label={ "age of " (job.job) " against its limit" } {}
+                    }
+                    @if let Some(limit) = limit { " " (format_age(limit)) }
+                }
+                td { (written_time(job.next_due_at.as_deref())) }
+                td { (optional_text(job.last_outcome.as_deref())) }
+            }
+        }
+    };
+    html! {
+        @if jobs.is_empty() {
+            p.empty { "The daemon has never run on this database: start it." }
+        } @else {
+            (table("Age of each job's data", &["Job", "Age", "Limit", "Next start", "Last outcome"],
+                   &html! { @for job in jobs { (row(job)) } }))
+        }
+    }
+}
+
+/// Calls by lane in `count` intervals, with marks for answers 429 and 400.
+pub(super) fn call_chart(
+    calls: &[CallInterval],
+    count: usize,
+    interval_ms: i64,
+    limit_per_minute: u32,
+    now: Timestamp,
+) -> Markup {
+    let mut bars: Vec<ChartBar> = (0..count).map(|_| ChartBar::default()).collect();
+    let (mut all, mut throttled, mut bad) = (0, 0, 0);
+    for row in calls {
+        let index = usize::try_from(row.ago).ok().and_then(|ago| count.checked_sub(ago + 1));
+        let Some(bar) = index.and_then(|index| bars.get_mut(index)) else { continue };
+        let class = LANES.iter().find(|(lane, _)| *lane == row.lane).map_or("lane-poll", |(_, class)| *class);
+        bar.parts.push((class, u32::try_from(row.calls).unwrap_or(u32::MAX)));
+        if row.throttled > 0 && !bar.marks.contains(&"mark-429") {
+            bar.marks.push("mark-429");
+        }
+        if row.bad_requests > 0 && !bar.marks.contains(&"mark-400") {
+            bar.marks.push("mark-400");
+        }
+        let at = Timestamp(now.0 - interval_ms * row.ago);
+        bar.title.push_str(&format!(
+            "{} {} {}: {}\n",
+            at.to_datetime().format("%H:%M UTC"),
+            row.lane,
+            row.operation,
+            row.calls
+        ));
+        (all, throttled, bad) = (all + row.calls, throttled + row.throttled, bad + row.bad_requests);
+    }
+    let minutes = u32::try_from(interval_ms / MINUTE_MS).unwrap_or(1);
+    let limit = limit_per_minute.saturating_mul(minutes);
+    let summary = format!(
+        "{all} calls, {throttled} answered 429, {bad} answered 400; the limit is {limit_per_minute} a minute"
+    );
+    html! {
+        (stacked_bars(&summary, &bars, limit))
+        p { (summary) "." }
+        (legend(&[("lane-probe", "probe"), ("lane-operator", "operator"), ("lane-push", "push"), ("lane-poll", "poll"),
+                  ("mark-429", "answered 429"), ("mark-400", "answered 400")]))
+    }
+}

@@ -1,0 +1,173 @@
+//! `/jobs`: the runs of the last day as a timeline, the next starts, and a run now.
+
+use crate::daemon::{ControlRequest, RunResult, send_control_request};
+use crate::exec::RunArgs;
+use crate::model::time::DAY;
+use crate::model::{JobKind, Timestamp};
+use crate::present::runs::{parse_job_kind, run_json};
+use crate::store::{JobHealthRow, RunRow};
+use crate::web::WebState;
+use crate::web::chart::{LaneSpan, lanes, legend};
+use crate::web::decisions::{ActionResult, answer_form, unknown_action};
+use crate::web::layout::{
+    PageResult, action_button, action_form, address_with, live_part, optional_text, optional_time, respond,
+    table, time, written_time,
+};
+use crate::web::request::PageRequest;
+use axum::extract::State;
+use maud::{Markup, html};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Number of runs that the timeline shows at most.
+const RUNS_IN_TIMELINE: u32 = 3000;
+const RUNS_LISTED: usize = 50;
+/// Time for which a form waits for a run; a longer run goes on.
+const RUN_WAIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let kind = request.query.given("kind").map(parse_job_kind).transpose()?;
+    let runs = web.store.run_list(kind, RUNS_IN_TIMELINE).await?;
+    let (jobs, now) = (web.store.job_health().await?, web.now());
+    let listed = runs.get(..RUNS_LISTED.min(runs.len())).unwrap_or_default();
+    let body = || {
+        html! {
+            @if kind.is_some() { p { a href="/jobs" { "All jobs" } } }
+            (live_part("timeline", "The last 24 hours", &timeline(&runs, now)))
+            (live_part("jobs", "Next starts", &job_table(&jobs)))
+            (run_form(&request))
+            (live_part("failed", "Failed runs of the last 24 hours", &failed_table(&runs, now)))
+            (live_part("runs", "Last runs", &run_table(listed.iter())))
+        }
+    };
+    let data = || listed.iter().map(run_json).collect::<Value>();
+    Ok(respond(&request, "Jobs", data, body))
+}
+
+fn timeline(runs: &[RunRow], now: Timestamp) -> Markup {
+    let from = now.minus(DAY);
+    let mut by_job: Vec<(String, Vec<LaneSpan>)> = Vec::new();
+    for kind in JobKind::ALL {
+        let of_job = runs.iter().filter(|run| run.job == kind.as_str() && run.started_ms >= from.0);
+        let spans: Vec<LaneSpan> = of_job.map(|run| run_span(run, now)).collect();
+        if !spans.is_empty() {
+            by_job.push((kind.to_string(), spans));
+        }
+    }
+    let failed = runs.iter().filter(|run| run.started_ms >= from.0 && run.outcome == "failed").count();
+    let all = runs.iter().filter(|run| run.started_ms >= from.0).count();
+    let label = format!("{all} runs in the last 24 hours, {failed} of them failed");
+    html! {
+        @if by_job.is_empty() {
+            p.empty { "No job ran in the last 24 hours. Start the daemon, or run a job below." }
+        } @else {
+            (lanes(&label, &by_job, from, now))
+            p { (label) "." }
+            (legend(&[("run-ok", "ok"), ("run-partial", "partial or interrupted"), ("run-failed", "failed"), ("run-running", "running")]))
+        }
+    }
+}
+
+fn run_span(run: &RunRow, now: Timestamp) -> LaneSpan {
+    let class = match run.outcome.as_str() {
+        "ok" => "run-ok",
+        "failed" => "run-failed",
+        "running" => "run-running",
+        _ => "run-partial",
+    };
+    LaneSpan {
+        from: Timestamp(run.started_ms),
+        to: run.ended_ms.map_or(now, Timestamp),
+        class,
+        title: format!("run {} of {}: {}", run.id, run.job, run.outcome),
+    }
+}
+
+fn job_table(jobs: &[JobHealthRow]) -> Markup {
+    html! {
+        @if jobs.is_empty() {
+            p.empty { "No schedule is known: the daemon has never run on this database." }
+        } @else {
+            (table("Next start of each job", &["Job", "Next start", "Last successful run", "Last outcome"], &html! {
+                @for job in jobs {
+                    tr.stale[job.stale] {
+                        th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
+                        td { (written_time(job.next_due_at.as_deref())) }
+                        td { (written_time(job.last_good_at.as_deref())) }
+                        td { (optional_text(job.last_outcome.as_deref())) }
+                    }
+                }
+            }))
+        }
+    }
+}
+
+fn run_form(request: &PageRequest) -> Markup {
+    action_form(
+        request,
+        "/jobs",
+        &html! {
+            label for="job" { "Run a job now" }
+            select id="job" name="job" { @for kind in JobKind::ALL { option value=(kind.as_str()) { (kind.as_str()) } } }
+            (action_button("run", "Run"))
+        },
+    )
+}
+
+fn failed_table(runs: &[RunRow], now: Timestamp) -> Markup {
+    let from = now.minus(DAY).0;
+    let failed = runs.iter().filter(|run| run.started_ms >= from && run.outcome == "failed");
+    run_table(failed.take(RUNS_LISTED))
+}
+
+fn run_table<'a>(runs: impl Iterator<Item = &'a RunRow>) -> Markup {
+    let runs: Vec<&RunRow> = runs.collect();
+    let row = |run: &RunRow| {
+        html! {
+            tr {
+                th scope="row" { a href={ "/jobs/" (run.id) } { (run.id) } }
+                td { (run.job) }
+                td { (run.trigger) }
+                td { (time(Timestamp(run.started_ms))) }
+                td { (optional_time(run.ended_ms)) }
+                td { (run.outcome) }
+                td.number { (run.exchanges) }
+                td { (optional_text(run.summary.as_deref())) }
+            }
+        }
+    };
+    html! {
+        @if runs.is_empty() { p.empty { "None." } }
+        @else {
+            (table("Runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "Calls", "Summary"],
+                   &html! { @for run in runs { (row(run)) } }))
+        }
+    }
+}
+
+pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let result = match (request.form.get("action"), request.form.given("job")) {
+        (Some("run"), Some(job)) => run_now(&web, parse_job_kind(job)?).await,
+        (Some("run"), None) => Err("name a job".into()),
+        _ => unknown_action(&request),
+    };
+    answer_form(&request, "/jobs", result)
+}
+
+/// Asks the daemon for a run, as `tallyd job run` does.
+async fn run_now(web: &WebState, kind: JobKind) -> ActionResult {
+    let control = ControlRequest::RunJob { job: kind.as_str().into(), input: RunArgs::default() };
+    let (config, clock) = (web.config.clone(), Arc::clone(&web.clock));
+    let run = async move { send_control_request::<RunResult>(config, clock, &control).await };
+    // The request goes on when nobody waits for it, so that its row is removed.
+    let asked = tokio::spawn(run);
+    match timeout(RUN_WAIT, asked).await {
+        Err(_) => Ok(format!("{kind} takes longer; its run is listed below")),
+        Ok(Err(error)) => Err(format!("{kind} was not run: {error}")),
+        Ok(Ok(Err(error))) => Err(format!("{kind} was not run: {error}")),
+        Ok(Ok(Ok(done))) if done.is_good => Ok(format!("{kind}: {}: {}", done.outcome, done.summary)),
+        Ok(Ok(Ok(done))) => Err(format!("{kind}: {}: {}", done.outcome, done.summary)),
+    }
+}

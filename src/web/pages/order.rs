@@ -1,0 +1,196 @@
+//! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
+
+use crate::model::OrderId;
+use crate::present::orders::OrderDetail;
+use crate::present::queue::without_nulls;
+use crate::store::{AllocationRow, ShipmentItemRow};
+use crate::web::WebState;
+use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::layout::{
+    PageFailure, PageResult, action_button, action_form, live_part, number, optional_text, respond, sku_link,
+    table, written_time,
+};
+use crate::web::request::PageRequest;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(super) async fn show_order(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(id): Path<String>,
+) -> PageResult {
+    let order = parse_order(&id)?;
+    let detail = OrderDetail::load(&web.store, order).await?;
+    if detail.row.is_none() && detail.lines.is_empty() {
+        return Err(PageFailure::not_found(format!(
+            "order {id} is not tracked; track it on the page Orders"
+        )));
+    }
+    let shipments = web.store.order_shipments(order).await?;
+    let state = detail.row.as_ref().map(|row| row.state(web.now()).as_str());
+    let body = || {
+        html! {
+            p { "State: " (optional_text(state)) }
+            (live_part("lines", "Lines", &lines_table(&detail.lines)))
+            (live_part("allocations", "Allocation", &allocation_table(&detail.allocations)))
+            (live_part("shipments", "Shipments", &shipment_table(&detail.items)))
+            (ship_form(&request, &detail.lines))
+            (tracking_form(&request, &shipments))
+        }
+    };
+    Ok(respond(&request, &format!("Order {id}"), || detail.to_json(), body))
+}
+
+fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
+    let parsed = id.parse().ok().filter(|id| *id > 0).map(OrderId);
+    parsed.ok_or_else(|| PageFailure::not_found("an order is named by its id, a whole number"))
+}
+
+fn lines_table(lines: &[Value]) -> Markup {
+    let row = |line: &Value| {
+        html! {
+            tr {
+                th scope="row" { (number(line["line_item_id"].as_i64())) }
+                td { @if let Some(sku) = line["sku"].as_str() { (sku_link(sku)) } }
+                td.number { (number(line["quantity_sold"].as_i64())) }
+                td.number { (number(line["quantity_left"].as_i64())) }
+                td.number { (number(line["warehouse_id"].as_i64())) }
+                td { (written_time(line["observed_at"].as_str())) }
+            }
+        }
+    };
+    html! {
+        @if lines.is_empty() {
+            p.empty { "No line is known yet; the daemon reads the order with its next calls." }
+        } @else {
+            (table("Lines of the order", &["Line", "SKU", "Sold", "Left", "Warehouse", "Observed"],
+                   &html! { @for line in lines { (row(line)) } }))
+        }
+    }
+}
+
+fn allocation_table(rows: &[AllocationRow]) -> Markup {
+    html! {
+        @if rows.is_empty() {
+            p.empty { "No allocation is known." }
+        } @else {
+            (table("Allocation to warehouses", &["Line", "SKU", "Units", "Warehouse"], &html! {
+                @for row in rows {
+                    tr { th scope="row" { (row.line_item_id) }
+                         td { (optional_text(row.sku.as_deref())) }
+                         td.number { (row.quantity) }
+                         td { (optional_text(row.warehouse_name.as_deref())) " " (row.warehouse_id) } }
+                }
+            }))
+        }
+    }
+}
+
+fn shipment_table(rows: &[ShipmentItemRow]) -> Markup {
+    let flag = |flag: Option<bool>| flag.map_or("–", |flag| if flag { "yes" } else { "no" });
+    html! {
+        @if rows.is_empty() {
+            p.empty { "Nothing was shipped yet." }
+        } @else {
+            (table("Shipped items", &["Shipment", "Line", "Units", "Shipped", "Confirmed", "Tracking"], &html! {
+                @for row in rows {
+                    tr { th scope="row" { (row.shipment_id) }
+                         td { (number(row.line_item_id)) }
+                         td.number { (row.quantity) }
+                         td { (flag(row.is_shipped)) }
+                         td { (flag(row.is_confirmed)) }
+                         td { (optional_text(row.tracking_number.as_deref())) } }
+                }
+            }))
+        }
+    }
+}
+
+fn ship_form(request: &PageRequest, lines: &[Value]) -> Markup {
+    let open = |line: &&Value| line["quantity_left"].as_i64() != Some(0);
+    let lines: Vec<&Value> = lines.iter().filter(open).collect();
+    html! {
+        @if request.may_act && !lines.is_empty() {
+            section.forms aria-labelledby="ship-heading" {
+                h2 id="ship-heading" { "Ship" }
+                (action_form(request, &request.path, &html! {
+                    p { "Units of each line; empty fields are not shipped. With all fields empty, everything left is shipped." }
+                    @for line in lines {
+                        @if let Some(id) = line["line_item_id"].as_i64() {
+                            label for={ "line-" (id) } { "Line " (id) ", " (optional_text(line["sku"].as_str())) }
+                            input id={ "line-" (id) } name={ "line-" (id) } type="number" min="1"
+                                max=[line["quantity_left"].as_i64()];
+                        }
+                    }
+                    (action_button("ship", "Ship"))
+                }))
+            }
+        }
+    }
+}
+
+fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> Markup {
+    html! {
+        @if request.may_act && !shipments.is_empty() {
+            section.forms aria-labelledby="tracking-heading" {
+                h2 id="tracking-heading" { "Submit a tracking number" }
+                (action_form(request, &request.path, &html! {
+                    label for="shipment" { "Shipment" }
+                    select id="shipment" name="shipment" {
+                        @for (id, status) in shipments {
+                            option value=(id) { (id) " " (status.as_deref().unwrap_or_default()) }
+                        }
+                    }
+                    label for="tracking" { "Tracking number" }
+                    input id="tracking" name="tracking" required autocomplete="off";
+                    label for="carrier" { "Carrier id; without it marketplaces learn no carrier" }
+                    input id="carrier" name="carrier" type="number" min="1";
+                    label for="url" { "Address of the carrier's tracking page" }
+                    input id="url" name="url" type="url";
+                    (action_button("tracking", "Submit"))
+                }))
+            }
+        }
+    }
+}
+
+pub(super) async fn act_on_order(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(id): Path<String>,
+) -> PageResult {
+    let order = parse_order(&id)?;
+    let result = match request.form.get("action") {
+        Some("ship") => match ship_body(&request, order) {
+            Ok(body) => web.queue(&request, "shipment.create", &body).await?,
+            Err(why) => Err(why),
+        },
+        Some("tracking") => match tracking_body(&request) {
+            Ok(body) => web.queue(&request, "tracking.submit", &body).await?,
+            Err(why) => Err(why),
+        },
+        _ => unknown_action(&request),
+    };
+    answer_form(&request, &format!("/orders/{order}"), result)
+}
+
+fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, String> {
+    let mut lines = Vec::new();
+    for (name, value) in request.form.pairs().filter(|(_, value)| !value.trim().is_empty()) {
+        let Some(id) = name.strip_prefix("line-").and_then(|id| id.parse::<i64>().ok()) else { continue };
+        let quantity: i64 = value.trim().parse().map_err(|_| format!("`{value}` is no number of units"))?;
+        lines.push(json!({"line_item_id": id, "quantity": quantity}));
+    }
+    let lines = if lines.is_empty() { Value::Null } else { lines.into() };
+    Ok(without_nulls(json!({"order_id": order, "lines": lines})))
+}
+
+fn tracking_body(request: &PageRequest) -> Result<Value, String> {
+    let form = &request.form;
+    Ok(without_nulls(json!({
+        "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),
+        "carrier_id": form.number("carrier")?, "tracking_url": form.given("url"),
+    })))
+}

@@ -1,0 +1,215 @@
+//! `/outbox`: the changes by state and reason, and decisions on several of them.
+
+use crate::model::Timestamp;
+use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
+use crate::present::ViewError;
+use crate::present::change::change_json;
+use crate::store::{ChangeRow, OutboxFilter};
+use crate::web::WebState;
+use crate::web::decisions::{KeyDecision, answer_form, unknown_action};
+use crate::web::layout::{
+    PageFailure, PageResult, action_button, action_form, address_with, age, change_link, live_part,
+    optional_text, respond, sku_link, table, text,
+};
+use crate::web::request::PageRequest;
+use axum::extract::State;
+use maud::{Markup, html};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Number of changes of each state on a page.
+const ROWS_SHOWN: u32 = 200;
+/// States that are shown without a filter: those that a person looks for first.
+const OPEN_STATES: [ChangeState; 5] = [
+    ChangeState::Held,
+    ChangeState::InDoubt,
+    ChangeState::Rejected,
+    ChangeState::Pending,
+    ChangeState::Sending,
+];
+
+pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let state = parse_code::<ChangeState>(&request, "state")?;
+    let kind = parse_code::<ChangeKind>(&request, "kind")?;
+    let reason = request.query.given("reason");
+    let after = request.query.number("after").map_err(ViewError::Invalid)?.unwrap_or(0);
+    let shown: &[ChangeState] = state.as_ref().map_or(&OPEN_STATES, std::slice::from_ref);
+    let mut rows = Vec::new();
+    for state in shown {
+        rows.extend(load_state(&web, *state, kind, reason, after).await?);
+    }
+    let next =
+        state.filter(|_| rows.len() >= ROWS_SHOWN as usize).and_then(|_| rows.last()).map(|row| row.id.0);
+    rows.sort_by(|a, b| {
+        let rank = |row: &ChangeRow| shown.iter().position(|state| *state == row.state);
+        (rank(a), &a.reason, a.id).cmp(&(rank(b), &b.reason, b.id))
+    });
+    let now = web.now();
+    let body = || {
+        html! {
+            (filter_form(&request))
+            (action_form_around(&request, &live_part("groups", "Changes", &groups(&request, &rows, now))))
+            @if let Some(next) = next {
+                p { a.button rel="next" href=(next_address(&request, next)) { "Next page" } }
+            }
+        }
+    };
+    let data = || rows.iter().map(change_json).collect::<Value>();
+    Ok(respond(&request, "Outbox", data, body))
+}
+
+fn parse_code<T: std::str::FromStr<Err: std::fmt::Display>>(
+    request: &PageRequest,
+    name: &str,
+) -> Result<Option<T>, ViewError> {
+    let parsed = request.query.given(name).map(str::parse::<T>).transpose();
+    parsed.map_err(|error| ViewError::Invalid(error.to_string()))
+}
+
+/// Reads the changes of one state: the open and rejected ones oldest first, the applied and cancelled ones newest
+/// first.
+async fn load_state(
+    web: &WebState,
+    state: ChangeState,
+    kind: Option<ChangeKind>,
+    reason: Option<&str>,
+    after: i64,
+) -> Result<Vec<ChangeRow>, PageFailure> {
+    let kind = kind.map(ChangeKind::as_str);
+    if matches!(state, ChangeState::Applied | ChangeState::Cancelled) {
+        let states = vec![state];
+        let kind = kind.map(str::to_owned);
+        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN, ..OutboxFilter::default() };
+        return Ok(web.store.outbox_list(&filter).await?);
+    }
+    Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN).await?)
+}
+
+fn next_address(request: &PageRequest, next: i64) -> String {
+    let query = |name| request.query.get(name).unwrap_or_default();
+    let after = next.to_string();
+    let fields = [
+        ("state", query("state")),
+        ("reason", query("reason")),
+        ("kind", query("kind")),
+        ("after", after.as_str()),
+    ];
+    address_with("/outbox", &fields)
+}
+
+fn filter_form(request: &PageRequest) -> Markup {
+    let chosen = |name| request.query.get(name).unwrap_or_default();
+    html! {
+        form.search method="get" action="/outbox" {
+            label for="state" { "State" }
+            select id="state" name="state" {
+                option value="" { "open or rejected" }
+                @for state in ChangeState::ALL {
+                    option value=(state.as_str()) selected[state.as_str() == chosen("state")] { (state.as_str().replace('_', " ")) }
+                }
+            }
+            label for="reason" { "Reason" }
+            select id="reason" name="reason" {
+                option value="" { "every reason" }
+                @for reason in Reason::ALL {
+                    option value=(reason.as_str()) selected[reason.as_str() == chosen("reason")] { (reason.as_str().replace('_', " ")) }
+                }
+            }
+            label for="kind" { "Kind" }
+            select id="kind" name="kind" {
+                option value="" { "every kind" }
+                @for kind in ChangeKind::ALL {
+                    option value=(kind.as_str()) selected[kind.as_str() == chosen("kind")] { (kind.as_str()) }
+                }
+            }
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+/// The groups within one form, so that its buttons act on every selected change.
+fn action_form_around(request: &PageRequest, groups: &Markup) -> Markup {
+    if !request.may_act {
+        return html! { (groups) };
+    }
+    action_form(
+        request,
+        "/outbox",
+        &html! {
+            input type="hidden" name="state" value=(request.query.get("state").unwrap_or_default());
+            fieldset.actions {
+                legend { "With the selected changes" }
+                (action_button("release", "Release")) " " (action_button("retry", "Retry")) " "
+                (action_button("cancel", "Cancel")) " " (action_button("acknowledge", "Acknowledge")) " "
+                button type="submit" name="action" value="release-all" { "Release all that a brake holds" }
+            }
+            (groups)
+        },
+    )
+}
+
+fn groups(request: &PageRequest, rows: &[ChangeRow], now: Timestamp) -> Markup {
+    html! {
+        @if rows.is_empty() {
+            p.empty { "No change matches. Programs insert changes; on the page of a SKU you can count or adjust." }
+        }
+        @for (number, group) in rows.chunk_by(|a, b| (a.state, &a.reason) == (b.state, &b.reason)).enumerate() {
+            (group_part(request, group, number, now))
+        }
+    }
+}
+
+fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Timestamp) -> Markup {
+    let Some(first) = rows.first() else { return html! {} };
+    let state = first.state.as_str().replace('_', " ");
+    let heading = match &first.reason {
+        Some(reason) => format!("{state}, {}: {} change(s)", reason.replace('_', " "), rows.len()),
+        None => format!("{state}: {} change(s)", rows.len()),
+    };
+    let advice = first.reason.as_deref().and_then(Reason::from_code).map(Reason::what_to_do);
+    let select_all = format!("select-{number}");
+    html! {
+        section.group {
+            h3 { (text(&heading)) }
+            @if let Some(advice) = advice { p { "What to do: " (text(advice)) } }
+            @if request.may_act && (first.state == ChangeState::Rejected || !first.state.is_final()) {
+                p.scripted { input type="checkbox" id=(select_all) data-select-all; label for=(select_all) { "Select this group" } }
+            }
+            (table(&heading, &["Change", "Kind", "Stock level", "Detail", "Inserted"],
+                   &html! { @for row in rows { (change_row(request, row, now)) } }))
+        }
+    }
+}
+
+fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup {
+    let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
+    let may_select = request.may_act && (!row.state.is_final() || row.state == ChangeState::Rejected);
+    html! {
+        tr {
+            th scope="row" {
+                @if may_select {
+                    input type="checkbox" name="key" value=(&*row.key) aria-label={ "select " (&*row.key) }; " "
+                }
+                (change_link(&row.key))
+            }
+            td { (text(&row.content.kind)) }
+            td { @if let Some(level) = level { (sku_link(level.sku.as_str())) " @" (level.warehouse_id) } }
+            td { (optional_text(row.detail.as_deref())) }
+            td { (age(Timestamp::parse(&row.created_at), now)) }
+        }
+    }
+}
+
+pub(super) async fn act_on_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let keys = request.form.all("key");
+    let result = match request.form.get("action") {
+        Some("release") => web.release(&keys).await?,
+        Some("release-all") => web.release_all().await?,
+        Some("retry") => web.decide_each(&keys, KeyDecision::Retry).await?,
+        Some("cancel") => web.decide_each(&keys, KeyDecision::Cancel).await?,
+        Some("acknowledge") => web.decide_each(&keys, KeyDecision::Acknowledge).await?,
+        _ => unknown_action(&request),
+    };
+    let state = request.form.get("state").unwrap_or_default();
+    answer_form(&request, &address_with("/outbox", &[("state", state)]), result)
+}

@@ -1,0 +1,232 @@
+//! `/stock/SKU`: a SKU's stock levels, each with its quantity over time, its history, and the forms to change it.
+
+use crate::daemon::preview_push;
+use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKind, StockLevelExplanation};
+use crate::model::{Sku, Timestamp};
+use crate::present::ViewError;
+use crate::present::queue::without_nulls;
+use crate::web::WebState;
+use crate::web::chart::{ChartMark, legend, steps};
+use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::layout::{
+    PageResult, action_button, action_form, address, address_with, change_link, live_part, optional_text,
+    respond, table, text, time,
+};
+use crate::web::request::PageRequest;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Number of steps shown of each stock level.
+const STEPS_SHOWN: usize = 60;
+
+pub(super) async fn show_sku(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(name): Path<String>,
+) -> PageResult {
+    let subject = match ExplainedSku::find(&web.store, &name, None).await {
+        Err(ExplainError::NothingKnown(why)) if is_tracked(&web, &name).await? => {
+            let body = || html! { p.empty { (text(&why)) } (untrack_form(&request, &name)) };
+            let data = || json!({"sku": name, "remark": why, "stock_levels": []});
+            return Ok(respond(&request, &name, data, body));
+        }
+        subject => subject?,
+    };
+    let plan = preview_push(&web.config, &web.store, &*web.clock).await?;
+    let levels = subject.explain(&web.store, &plan, STEPS_SHOWN).await?;
+    let now = web.now();
+    let body = || {
+        html! {
+            @if let Some(remark) = &subject.remark { p.banner.note { (text(remark)) } }
+            p { a href=(address_with("/journal", &[("sku", &subject.sku)])) { "The exchanges of this SKU" } }
+            @for level in &levels { (level_part(&request, &subject.sku, level, now)) }
+            (untrack_form(&request, &subject.sku))
+        }
+    };
+    let data = || {
+        let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
+    };
+    Ok(respond(&request, &subject.sku, data, body))
+}
+
+async fn is_tracked(web: &WebState, name: &str) -> Result<bool, ViewError> {
+    let sku = Sku::new(name).map_err(|error| ViewError::Invalid(format!("`{name}`: {error}")))?;
+    Ok(!web.store.explain_skus(&sku.case_key()).await?.is_empty() || web.store.is_sku_tracked(name).await?)
+}
+
+fn level_part(request: &PageRequest, sku: &str, explained: &StockLevelExplanation, now: Timestamp) -> Markup {
+    let level = &explained.level;
+    let id = format!("warehouse-{}", level.warehouse_id);
+    let name = level.warehouse_name.as_deref().unwrap_or("warehouse");
+    let heading = format!("{name} ({})", level.warehouse_id);
+    html! {
+        (live_part(&id, &heading, &html! {
+            p.quantity { (text(&explained.current_state_text())) }
+            (quantity_chart(explained, &heading, now))
+            @for next in &explained.next_steps { p { "Next: " (text(next)) } }
+            (changes_table(&explained.steps))
+            h3 { "History" }
+            (timeline(explained))
+        }))
+        (level_forms(request, sku, explained))
+    }
+}
+
+/// The known quantities over time, with a mark for each change of the quantity and each count or movement.
+fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timestamp) -> Markup {
+    let (mut points, mut marks) = (Vec::new(), Vec::new());
+    for step in &explained.steps {
+        let Some(value) = step.after else { continue };
+        let class = match step.kind {
+            StepKind::Fact => {
+                points.push((step.at, value));
+                if step.others.is_some_and(|others| others != 0) { "mark-others" } else { "mark-ours" }
+            }
+            StepKind::Change => "mark-change",
+            StepKind::Push => "mark-ours",
+            StepKind::Agreed | StepKind::Look | StepKind::Trip | StepKind::Event | StepKind::Moved => {
+                continue;
+            }
+        };
+        if step.kind != StepKind::Fact || step.before.is_some() {
+            marks.push(ChartMark { at: step.at, value, class, title: step.to_string() });
+        }
+    }
+    let last = points.last().map_or_else(String::new, |(_, quantity)| format!(", now {quantity}"));
+    let label = format!("Quantity over time in {heading}: {} known values{last}", points.len());
+    html! {
+        @if points.len() > 1 {
+            (steps(&label, &points, &marks, now))
+            (legend(&[("mark-ours", "we wrote"), ("mark-others", "others changed it"), ("mark-change", "count or movement")]))
+        }
+    }
+}
+
+/// The changes of the steps, newest first.
+fn changes_table(steps: &[ExplainStep]) -> Markup {
+    let inserted = steps.iter().rev().filter(|step| step.kind == StepKind::Change);
+    let changes: Vec<_> =
+        inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change))).collect();
+    html! {
+        @if !changes.is_empty() {
+            h3 { "Changes" }
+            (table("Changes of this stock level, newest first", &["Change", "State", "Detail", "By", "Inserted"], &html! {
+                @for (step, change) in changes {
+                    tr {
+                        th scope="row" { (change_link(&change.key)) }
+                        td { (optional_text(change.state.as_deref().map(|state| state.replace('_', " ")).as_deref())) }
+                        td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
+                        td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
+                        td { (time(step.at)) }
+                    }
+                }
+            }))
+        }
+    }
+}
+
+fn timeline(explained: &StockLevelExplanation) -> Markup {
+    html! {
+        @if explained.earlier_steps > 0 { p { (explained.earlier_steps) " earlier steps are not shown." } }
+        ol.timeline {
+            @for step in explained.steps.iter().rev() {
+                li {
+                    (time(step.at)) " "
+                    @if let Some(position) = step.position.filter(|position| *position > 0) {
+                        a.position href={ "/journal/" (position) } { "#" (position) } " "
+                    }
+                    (text(&step.to_string()))
+                    @if let Some(by) = &step.by { " " span.none { "by " (text(by.as_str())) } }
+                }
+            }
+        }
+    }
+}
+
+fn level_forms(request: &PageRequest, sku: &str, explained: &StockLevelExplanation) -> Markup {
+    let (warehouse, to) = (explained.level.warehouse_id, address("/stock", sku));
+    let quantity = explained.level.quantity;
+    html! {
+        @if request.may_act {
+            section.forms aria-label={ "Change the stock level in warehouse " (warehouse) } {
+                (action_form(request, &to, &html! {
+                    input type="hidden" name="warehouse" value=(warehouse);
+                    label for={ "count-" (warehouse) } { "Counted units" }
+                    input id={ "count-" (warehouse) } name="quantity" type="number" min="0" required;
+                    label for={ "seen-" (warehouse) } { "Quantity that this page showed at the count" }
+                    input id={ "seen-" (warehouse) } name="seen" type="number" value=[quantity];
+                    (action_button("count", "Count"))
+                }))
+                (action_form(request, &to, &html! {
+                    input type="hidden" name="warehouse" value=(warehouse);
+                    label for={ "delta-" (warehouse) } { "Units that came in (+) or left (−)" }
+                    input id={ "delta-" (warehouse) } name="delta" inputmode="numeric" pattern="[+\\-]?[0-9]+" required;
+                    (action_button("adjust", "Adjust"))
+                }))
+            }
+        }
+    }
+}
+
+fn untrack_form(request: &PageRequest, sku: &str) -> Markup {
+    action_form(
+        request,
+        &address("/stock", sku),
+        &html! {
+            (action_button("track", "Track this SKU")) " "
+            (action_button("untrack", "Stop tracking this SKU"))
+        },
+    )
+}
+
+pub(super) async fn act_on_sku(
+    State(web): State<Arc<WebState>>,
+    request: PageRequest,
+    Path(name): Path<String>,
+) -> PageResult {
+    let result = match request.form.get("action") {
+        Some("count") => match count_body(&request, &name) {
+            Ok(body) => web.queue(&request, "quantity.set", &body).await?,
+            Err(why) => Err(why),
+        },
+        Some("adjust") => match adjust_body(&request, &name) {
+            Ok(body) => web.queue(&request, "quantity.adjust", &body).await?,
+            Err(why) => Err(why),
+        },
+        Some(action @ ("track" | "untrack")) => match Sku::new(name.as_str()) {
+            Err(error) => Err(format!("`{name}`: {error}")),
+            Ok(sku) if action == "track" => {
+                web.write(async |write| write.tracked_sku_add(&[sku]).await).await?;
+                Ok(format!("{name} is tracked"))
+            }
+            Ok(sku) => match web.write(async |write| write.tracked_sku_remove(&[sku]).await).await? {
+                0 => Err(format!("{name} was not tracked")),
+                _ => Ok(format!("{name} is no longer tracked")),
+            },
+        },
+        _ => unknown_action(&request),
+    };
+    // The page of a SKU that was never read ends with its tracking.
+    let is_left = request.form.get("action") == Some("untrack") && result.is_ok();
+    let to = if is_left { "/stock".to_owned() } else { address("/stock", &name) };
+    answer_form(&request, &to, result)
+}
+
+fn count_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
+    let form = &request.form;
+    let (warehouse, quantity) = (form.required_number("warehouse")?, form.required_number("quantity")?);
+    let counted_at = form.given("counted_at");
+    Ok(without_nulls(json!({
+        "sku": sku, "warehouse_id": warehouse, "quantity": quantity, "seen": form.number("seen")?,
+        "counted_at": counted_at,
+    })))
+}
+
+fn adjust_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
+    let (warehouse, delta) =
+        (request.form.required_number("warehouse")?, request.form.required_number("delta")?);
+    Ok(json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}))
+}

@@ -1,0 +1,128 @@
+//! A request as a page sees it.
+
+use super::WebState;
+use super::access::WebSession;
+use super::live::change_mark;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use std::sync::Arc;
+
+/// Fields of a query or a form, in order; a name may occur several times.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FormFields(Vec<(String, String)>);
+
+impl FormFields {
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        Self(form_urlencoded::parse(bytes).into_owned().collect())
+    }
+
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns the first value of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.pairs().find(|(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    /// Returns the first value of this name, without outer blanks; `None` for an empty field.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        self.get(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// Returns all values of this name.
+    pub(super) fn all(&self, name: &str) -> Vec<String> {
+        self.pairs().filter(|(other, _)| *other == name).map(|(_, value)| value.to_owned()).collect()
+    }
+
+    /// Returns a whole number; `None` for an empty field.
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, String> {
+        let Some(text) = self.given(name) else { return Ok(None) };
+        let number = text.strip_prefix('+').unwrap_or(text).parse();
+        number.map(Some).map_err(|_| format!("`{name}` must be a whole number, and `{text}` is none"))
+    }
+
+    /// Returns a whole number that must be given.
+    pub(super) fn required_number(&self, name: &str) -> Result<i64, String> {
+        self.number(name)?.ok_or_else(|| format!("`{name}` is empty"))
+    }
+}
+
+/// An admitted request.
+pub(super) struct PageRequest {
+    pub(super) session: Arc<WebSession>,
+    pub(super) path: String,
+    pub(super) query: FormFields,
+    /// Fields of the form; empty for a page.
+    pub(super) form: FormFields,
+    /// True if the data is wanted instead of a page.
+    pub(super) wants_json: bool,
+    /// State of the database before the page was made.
+    pub(super) mark: String,
+    /// False in read-only mode: the page shows no forms.
+    pub(super) may_act: bool,
+}
+
+impl FromRequestParts<Arc<WebState>> for PageRequest {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, StatusCode> {
+        // The guard puts a session into each request that it passes on.
+        let session = parts.extensions.get::<Arc<WebSession>>().ok_or(StatusCode::UNAUTHORIZED)?;
+        let accepts = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        // Without a mark, the first event makes the browser read the page again.
+        let mark = change_mark(&web.store).await.unwrap_or_default();
+        Ok(Self {
+            mark,
+            session: Arc::clone(session),
+            path: parts.uri.path().to_owned(),
+            query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+            form: parts.extensions.get().cloned().unwrap_or_default(),
+            wants_json: accepts.is_some_and(prefers_json),
+            may_act: !web.is_read_only,
+        })
+    }
+}
+
+/// Returns true if JSON is named before HTML.
+fn prefers_json(accept: &str) -> bool {
+    let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    kinds.into_iter().find_map(|kind| match kind {
+        "application/json" => Some(true),
+        "text/html" | "application/xhtml+xml" => Some(false),
+        _ => None,
+    }) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_the_answer_is_the_first_that_is_named() {
+        let cases = [
+            ("application/json", true),
+            ("application/json; q=0.9", true),
+            ("text/html,application/json", false),
+            ("application/json, text/html", true),
+            ("*/*", false),
+            ("", false),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(prefers_json(accept), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn fields_are_read_as_browsers_write_them() {
+        let form = FormFields::parse(b"key=a%2Fb&key=%C3%A4+x&n=%2B5&empty=&bad=1e3");
+        assert_eq!(form.all("key"), ["a/b", "ä x"]);
+        assert_eq!(
+            (form.number("n"), form.number("empty"), form.number("none")),
+            (Ok(Some(5)), Ok(None), Ok(None))
+        );
+        assert!(form.number("bad").unwrap_err().contains("1e3"));
+        assert!(form.required_number("empty").is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! The page in a real browser, with scripts and without, the daemon and the sandbox running.
+
+use super::webdriver::{Browser, pictures};
+use super::{Visit, disagree, zero_everything};
+use crate::support::{Working, World};
+use std::path::PathBuf;
+use std::process::Command;
+use tallyd::sandbox::SandboxOptions;
+use tokio::time::Duration;
+
+/// A browser in the page of a world whose daemon reads the stock each second.
+struct Desk {
+    world: World,
+    daemon: Working,
+    visit: Visit,
+    browser: Browser,
+}
+
+impl Desk {
+    async fn open(has_scripts: bool, extra: &str) -> Option<Self> {
+        let browser = Browser::start(has_scripts).await?;
+        let options =
+            SandboxOptions { skus: 40, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() };
+        let world =
+            World::with(options, &format!("[jobs.balances]\nschedule = \"* * * * * *\"\n{extra}")).await;
+        world.track_all().await;
+        world.once().await;
+        let (daemon, visit) = (world.work().await, Visit::start(&world).await);
+        let desk = Self { world, daemon, visit, browser };
+        desk.browser.go(&format!("http://{}/?token={}", desk.visit.address, desk.visit.token)).await;
+        assert!(!desk.browser.url().await.contains("token"), "the address keeps no token");
+        Some(desk)
+    }
+
+    async fn go(&self, path: &str) {
+        self.browser.go(&format!("http://{}{path}", self.visit.address)).await;
+    }
+
+    async fn level(&self) -> (String, i64, i64) {
+        self.world.shop().await.into_iter().find(|(_, _, quantity)| *quantity >= 20).unwrap()
+    }
+
+    async fn close(self) {
+        self.browser.quit().await;
+        self.visit.stop().await;
+        self.daemon.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_appears_without_a_reload() {
+    let Some(desk) = Desk::open(true, "").await else { return };
+    let (sku, warehouse, quantity) = desk.level().await;
+    desk.go(&format!("/stock/{sku}")).await;
+    desk.browser.script("window.notReloaded = true").await;
+    let shown = format!("{}, read by exchange", quantity - 7);
+    assert!(!desk.browser.text().await.contains(&shown));
+    desk.world.sandbox.sell_units(&sku, warehouse, 7).await.unwrap();
+    let fact = format!("SELECT quantity FROM stock WHERE sku = '{sku}' AND warehouse_id = {warehouse}");
+    desk.world
+        .until("the mirror has the sale", async |world| world.number(&fact).await == quantity - 7)
+        .await;
+    let elapsed = desk.browser.until("the page has the sale", |text| text.contains(&shown)).await;
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?} after the commit");
+    assert_eq!(desk.browser.script("return window.notReloaded").await, true);
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_is_resolved_by_clicks_with_and_without_scripts() {
+    for has_scripts in [true, false] {
+        let Some(desk) = Desk::open(has_scripts, "[quantities]\npolicy = \"ask\"\n").await else { return };
+        let level = desk.level().await;
+        disagree(&desk.world, "count 1", &level).await;
+        let (sku, warehouse, _) = level;
+        desk.go("/").await;
+        desk.browser.click("#needs a[href='/outbox/count%201']").await;
+        desk.browser.click("button[value=mine]").await;
+        desk.browser.until("the decision is shown", |text| text.contains("count 1: pending")).await;
+        desk.world
+            .until("the quantity arrives", async |world| world.shop_level(&sku, warehouse).await == 15)
+            .await;
+        desk.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_brake_holds_is_released_in_bulk_with_and_without_scripts() {
+    for has_scripts in [true, false] {
+        let Some(desk) = Desk::open(has_scripts, "").await else { return };
+        let all = zero_everything(&desk.world).await;
+        let held = "SELECT count(*) FROM outbox WHERE state = 'held' AND reason = 'brake'";
+        desk.world.until("the brake holds them", async |world| world.number(held).await == all).await;
+        desk.go("/outbox?state=held").await;
+        if has_scripts {
+            desk.browser.click("[data-select-all]").await;
+        } else {
+            for number in [0, 1] {
+                desk.browser.click(&format!("input[value='zero {number}']")).await;
+            }
+        }
+        desk.browser.keep_picture(if has_scripts { "brake" } else { "brake-without-scripts" }).await;
+        desk.browser.click("button[value=release]").await;
+        desk.browser.until("the release is shown", |text| text.contains("change(s) released")).await;
+        let (left, expected) = (desk.world.number(held).await, if has_scripts { 0 } else { all - 2 });
+        assert_eq!(left, expected);
+        desk.world
+            .until("the first is applied", async |world| world.fate("zero 0").await.0 == "applied")
+            .await;
+        desk.close().await;
+    }
+}
+
+/// Returns every page of a world that has something of everything.
+async fn addresses(desk: &Desk) -> Vec<(&'static str, String)> {
+    let level = desk.level().await;
+    disagree(&desk.world, "count", &level).await;
+    let (sku, warehouse, _) = level;
+    desk.world.change("bad", "no.such.kind", "{\"note\": \"<img src=x onerror=alert(1)> \u{202e}\"}").await;
+    desk.world.until("it is rejected", async |world| world.fate("bad").await.0 == "rejected").await;
+    desk.world.sandbox.sell_units(&sku, warehouse, 2).await.unwrap();
+    desk.world.sql("INSERT INTO tracked_sku (sku) VALUES ('<img src=x onerror=alert(1)>')").await;
+    let hostile = "SELECT count(*) FROM product WHERE sku LIKE '<img%'";
+    desk.world.until("the odd SKU was read", async |world| world.number(hostile).await == 1).await;
+    let order = desk.world.number("SELECT min(order_id) FROM order_line").await;
+    let run = desk.world.number("SELECT max(id) FROM run WHERE job = 'push'").await;
+    let exchange = desk.world.number("SELECT max(id) FROM exchange WHERE ended IS NOT NULL").await;
+    vec![
+        ("overview", "/".into()),
+        ("stock", "/stock".into()),
+        ("sku", format!("/stock/{sku}")),
+        ("odd-sku", "/stock/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E".into()),
+        ("outbox", "/outbox".into()),
+        ("conflict", "/outbox/count".into()),
+        ("rejected", "/outbox/bad".into()),
+        ("orders", "/orders".into()),
+        ("order", format!("/orders/{order}")),
+        ("jobs", "/jobs".into()),
+        ("run", format!("/jobs/{run}")),
+        ("journal", "/journal".into()),
+        ("exchange", format!("/journal/{exchange}")),
+        ("quota", "/quota".into()),
+    ]
+}
+
+/// Returns axe-core's script, fetched once by npm; `None`, with a note, where it cannot be had.
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+fn axe_core() -> Option<String> {
+    let folder: PathBuf = pictures().with_file_name("axe-core");
+    let script = folder.join("package/axe.min.js");
+    if !script.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        let run = |program: &str, args: &[&str]| {
+            Command::new(program)
+                .args(args)
+                .current_dir(&folder)
+                .output()
+                .is_ok_and(|done| done.status.success())
+        };
+        let is_had = run("npm", &["pack", "axe-core@4", "--silent"])
+            && run("sh", &["-c", "tar -xzf axe-core-*.tgz package/axe.min.js"]);
+        if !is_had {
+            println!("skipped: axe-core cannot be had from npm");
+            return None;
+        }
+    }
+    Some(std::fs::read_to_string(script).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_fits_narrow_and_wide_screens_and_everybody() {
+    let Some(desk) = Desk::open(true, "[quantities]\npolicy = \"ask\"\n").await else { return };
+    let (pages, axe) = (addresses(&desk).await, axe_core());
+    for (name, address) in pages {
+        for width in [360, 1600] {
+            desk.browser.resize(width, 900).await;
+            desk.go(&address).await;
+            let wide = desk.browser.script("return document.documentElement.scrollWidth - innerWidth").await;
+            assert!(wide.as_i64().unwrap() <= 0, "{name} at {width} px is {wide} px too wide");
+            desk.browser.keep_picture(&format!("{name}-{width}")).await;
+        }
+        let images = desk.browser.script("return document.images.length + document.scripts.length").await;
+        assert_eq!(images, 1, "{name}: a text from outside became an element");
+        let Some(axe) = &axe else { continue };
+        for scheme in ["light", "dark"] {
+            desk.browser.scheme(scheme).await;
+            desk.browser.script(axe).await;
+            let found = desk
+                .browser
+                .async_script(
+                    "const done = arguments[arguments.length - 1];\n\
+                     axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']}).then(result => done(\
+                     result.violations.map(one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).slice(0, 3).join(' | '))))",
+                )
+                .await;
+            assert_eq!(found, serde_json::json!([]), "{name} in the {scheme} scheme");
+        }
+    }
+    desk.close().await;
+}
