@@ -273,7 +273,7 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
     }
     let context = context::CliContext::new(cli.config);
     match cli.command {
-        Command::Demo(demo) => demo::demo_command(demo).await,
+        Command::Demo(demo) => demo::demo_command(demo, start_pages).await,
         Command::Init(args) => init::init_command(&context, args).await,
         Command::Run(run) => run::run_command(&context, run).await,
         Command::Check(check) => check::check_command(&context, check).await,

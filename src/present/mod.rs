@@ -14,6 +14,7 @@
 //! | `orders.rs` | tracked orders |
 //! | `runs.rs` | runs and journal entries |
 //! | `pages.rs` | the start of the page |
+//! | `pauses.rs` | pauses of jobs |
 //! | `queue.rs` | the insertion of changes |
 
 pub(crate) mod call_budget;
@@ -22,6 +23,7 @@ pub(crate) mod change;
 pub(crate) mod daemon_state;
 pub(crate) mod orders;
 pub mod pages;
+pub(crate) mod pauses;
 pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod status;

@@ -48,6 +48,15 @@ pub struct RunningPages {
     pub ended: JoinHandle<()>,
 }
 
+impl RunningPages {
+    /// Stops the page and waits for its end.
+    pub async fn end(self) {
+        self.stop.cancel();
+        // A panic of the server is in its log.
+        let _ = self.ended.await;
+    }
+}
+
 /// The result of a start.
 pub type PagesStart = Pin<Box<dyn Future<Output = Result<RunningPages, PagesError>> + Send>>;
 

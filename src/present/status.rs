@@ -24,11 +24,13 @@ pub(crate) struct StatusReport {
 }
 
 impl StatusReport {
-    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
+    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path. `counts`
+    /// are those of the mirror if the caller has them, because they take long with many SKUs.
     pub(crate) async fn load(
         config: &Config,
         clock: &dyn Clock,
         store: Result<Store, StoreError>,
+        counts: Option<MirrorCounts>,
     ) -> Result<Result<Self, Finding>, ViewError> {
         let mut inputs = health_inputs(config, clock)?;
         let store = match store {
@@ -49,9 +51,13 @@ impl StatusReport {
         }
         let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
+        let counts = match counts {
+            Some(counts) => counts,
+            None => store.mirror_counts().await?,
+        };
         Ok(Ok(Self {
             call_budget: CallBudgetReport::read(config, &store, inputs.now).await?,
-            counts: store.mirror_counts().await?,
+            counts,
             units_at_risk: store.units_at_risk(inputs.now).await?,
             snapshot: store.snapshot_last().await?,
             standbys: store.standbys().await?,

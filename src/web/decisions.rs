@@ -35,10 +35,6 @@ pub(super) fn unknown_action(request: &PageRequest) -> ActionResult {
 }
 
 impl WebState {
-    pub(super) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
     /// Runs `work` in a durable write transaction and commits it.
     pub(super) async fn write<T>(
         &self,

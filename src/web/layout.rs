@@ -70,8 +70,9 @@ pub(super) fn respond(
     if request.wants_json {
         return json_response(StatusCode::OK, &data());
     }
+    let notice = if request.is_refresh { None } else { request.session.take_notice() };
     let body = html! {
-        @if let Some(PageNotice { is_done, text: result }) = request.session.take_notice() {
+        @if let Some(PageNotice { is_done, text: result }) = notice {
             p.notice.refused[!is_done] role="status" { (text(&result)) }
         }
         (body())

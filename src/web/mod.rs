@@ -14,6 +14,7 @@
 //! | `request.rs` | a request as a page sees it: session, fields, wanted form of the answer |
 //! | `layout.rs` | the frame of a page, and its small parts: times, texts, links |
 //! | `chart.rs` | charts as SVG |
+//! | `counts.rs` | the mirror's counts, which are slow with many SKUs |
 //! | `live.rs` | server-sent events |
 //! | `decisions.rs` | the answer to a form |
 //! | `pages/` | one file per page |
@@ -23,6 +24,7 @@
 
 mod access;
 mod chart;
+mod counts;
 mod decisions;
 mod guard;
 mod hosts;
@@ -33,11 +35,15 @@ mod request;
 mod server;
 
 use self::access::AccessControl;
+use self::counts::MirrorCounter;
 use self::hosts::AllowedHosts;
 use self::live::ChangeFeed;
 use crate::config::Config;
-use crate::model::{Clock, Decider};
+use crate::health::Finding;
+use crate::model::{Clock, Decider, Timestamp};
+use crate::present::ViewError;
 use crate::present::pages::{PagesError, PagesOptions, PagesStart, RunningPages};
+use crate::present::status::StatusReport;
 use crate::store::Store;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -51,8 +57,21 @@ struct WebState {
     access: AccessControl,
     hosts: AllowedHosts,
     feed: ChangeFeed,
+    counter: Arc<MirrorCounter>,
     is_read_only: bool,
     stop: CancellationToken,
+}
+
+impl WebState {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns the health with its figures, or the finding that the database is gone.
+    async fn status(&self) -> Result<Result<StatusReport, Finding>, ViewError> {
+        let counts = Some(self.counter.counts().await?);
+        StatusReport::load(&self.config, &*self.clock, Ok(self.store.clone()), counts).await
+    }
 }
 
 /// Starts the page.
@@ -91,6 +110,7 @@ async fn start(
     let web = Arc::new(WebState {
         hosts: AllowedHosts::new(names),
         feed: ChangeFeed::start(store.clone(), stop.clone()),
+        counter: MirrorCounter::new(store.clone(), Arc::clone(&clock)),
         is_read_only: options.is_read_only,
         stop: stop.clone(),
         config,

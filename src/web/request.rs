@@ -2,11 +2,16 @@
 
 use super::WebState;
 use super::access::WebSession;
+use super::layout::PageFailure;
 use super::live::change_mark;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
+
+/// Header of a request by which the script reads a page again.
+const REFRESH_HEADER: &str = "tallyd-refresh";
 
 /// Fields of a query or a form, in order; a name may occur several times.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +63,8 @@ pub(super) struct PageRequest {
     pub(super) form: FormFields,
     /// True if the data is wanted instead of a page.
     pub(super) wants_json: bool,
+    /// True if a script reads the page again for its live parts. The result of a form waits for a person's page.
+    pub(super) is_refresh: bool,
     /// State of the database before the page was made.
     pub(super) mark: String,
     /// False in read-only mode: the page shows no forms.
@@ -65,16 +72,23 @@ pub(super) struct PageRequest {
 }
 
 impl FromRequestParts<Arc<WebState>> for PageRequest {
-    type Rejection = StatusCode;
+    type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, StatusCode> {
+    async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, Response> {
         // The guard puts a session into each request that it passes on.
-        let session = parts.extensions.get::<Arc<WebSession>>().ok_or(StatusCode::UNAUTHORIZED)?;
+        let session = parts.extensions.get::<Arc<WebSession>>();
+        let session = session.ok_or_else(|| StatusCode::UNAUTHORIZED.into_response())?;
+        if let Err(error) = web.store.check_in_place() {
+            // The connections lead to the former file. A new start opens the one that is there now.
+            web.stop.cancel();
+            return Err(PageFailure::from(error).into_response());
+        }
         let accepts = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         // Without a mark, the first event makes the browser read the page again.
         let mark = change_mark(&web.store).await.unwrap_or_default();
         Ok(Self {
             mark,
+            is_refresh: parts.headers.contains_key(REFRESH_HEADER),
             session: Arc::clone(session),
             path: parts.uri.path().to_owned(),
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),

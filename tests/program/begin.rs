@@ -72,6 +72,16 @@ async fn run(mut command: Command, input: String) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
+/// Returns the answer to a GET of `HOST:PORT/PATH`.
+fn answer_of(page: &str) -> String {
+    let (host, path) = page.split_once('/').unwrap();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
@@ -291,6 +301,7 @@ async fn the_demonstration_shows_its_scenes_and_goes_on_when_it_was_kept() {
     let (code, said) = run(tallyd(&["demo", "--seconds", "4", "--keep", kept]), String::new()).await;
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("mirror and sandbox are equal"), "{said}");
+    assert!(said.contains("the page, for a browser: http://127.0.0.1:"), "{said}");
     for scene in ["\nan order\n", "\na conflict\n", "\na lost answer\n", "\na brake\n"] {
         assert!(said.contains(scene), "{scene}: {said}");
     }
@@ -299,8 +310,11 @@ async fn the_demonstration_shows_its_scenes_and_goes_on_when_it_was_kept() {
     assert_eq!((code, said.contains("--resume")), (2, true), "{said}");
 
     let resumed = Running::start(tallyd(&["demo", "--resume", kept]));
-    let lines = resumed.lines_until("tallyd --config");
+    let lines = resumed.lines_until("the page, for a browser:");
     assert!(lines[0].contains("run until Ctrl-C"), "{lines:?}");
+    let (_, page) = lines.last().unwrap().split_once("http://").unwrap();
+    let answer = answer_of(page.trim());
+    assert!(answer.starts_with("HTTP/1.1 303") && answer.contains("set-cookie: tallyd-"), "{answer}");
     let config = format!("{kept}/tallyd.toml");
     let (_, stock) = run(tallyd(&["--config", &config, "stock", "--json"]), String::new()).await;
     let stock: serde_json::Value = serde_json::from_str(&stock).unwrap();

@@ -155,7 +155,7 @@ impl Store {
     /// checkpoints.
     pub async fn open_beside(location: impl Into<DatabaseLocation>) -> Result<Self> {
         let (location, opening) = (location.into(), StoreOptions::default());
-        let store = match location.server() {
+        let mut store = match location.server() {
             Some(server) => {
                 server_check::refuse_pooler(&location, server).await?;
                 Self::connect_server(&location, server, &opening).await?
@@ -168,6 +168,11 @@ impl Store {
             }
         };
         migrations::check_schema(&mut *store.read_connection().await?, store.location()).await?;
+        if store.location().server().is_none() {
+            let opened =
+                FileId::from_path(store.path()).map_err(StoreError::of_file("open", store.path()))?;
+            store.opened_file = opened.map(|opened| (location.path().to_owned(), opened));
+        }
         Ok(store)
     }
 

@@ -285,6 +285,8 @@ const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(n.subject, 'record
                                    AND g.exchange_id > odd.newest) \
                ORDER BY job, subject";
 
+const MISSING_SKUS: &str = "SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL";
+
 impl Store {
     /// Returns all rows for the health judgement.
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows> {
@@ -307,7 +309,7 @@ impl Store {
             quarantined: self.quarantine_list().await?,
             mismatches: self.mismatch_list().await?,
             is_refused: self.key_is_refused().await?,
-            missing_skus: self.mirror_counts().await?.missing_skus,
+            missing_skus: self.fetch_value(MISSING_SKUS, (), "count the missing SKUs").await?,
             limiter_state: self.limiter_state().await?,
         })
     }

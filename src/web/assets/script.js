@@ -31,11 +31,33 @@ function liveParts(root) {
     return root.querySelectorAll("[data-live][id]");
 }
 
-// A part that a person works in is left as it is.
+// A part in which a person types or selects is left as it is.
 function isInUse(part) {
     const active = document.activeElement;
     const types = active && part.contains(active) && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName);
     return types || part.querySelector("input:checked") !== null;
+}
+
+function focusable(part) {
+    return [...part.querySelectorAll("a[href], button, summary, [tabindex]")];
+}
+
+// The name by which an element is found again in the new part.
+function nameOf(element) {
+    return element.getAttribute("href") || element.getAttribute("aria-label") || element.textContent;
+}
+
+// Replaces the content of a part. Open details, scroll positions and the focus stay.
+function replacePart(old, part) {
+    const open = [...old.querySelectorAll("details")].map((one) => one.open);
+    const scrolled = [...old.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const focused = focusable(old).find((one) => one === document.activeElement);
+    old.replaceChildren(...document.importNode(part, true).childNodes);
+    old.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
+    old.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
+    if (focused) focusable(old).find((one) => nameOf(one) === nameOf(focused))?.focus({ preventScroll: true });
+    writeTimes(old);
+    selectGroups(old);
 }
 
 function replaceParts(fresh) {
@@ -44,12 +66,25 @@ function replaceParts(fresh) {
         const html = part.innerHTML;
         if (!old || written.get(part.id) === html || isInUse(old)) continue;
         written.set(part.id, html);
-        const open = [...old.querySelectorAll("details")].map((one) => one.open);
-        old.replaceChildren(...document.importNode(part, true).childNodes);
-        old.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
-        writeTimes(old);
-        selectGroups(old);
+        replacePart(old, part);
     }
+}
+
+// A click ends on the element on which it began, so nothing is replaced while a button of the mouse is down.
+let pressed = false;
+// A page that was read meanwhile.
+let late = null;
+
+addEventListener("pointerdown", () => { pressed = true; }, true);
+for (const end of ["pointerup", "pointercancel", "dragend"]) {
+    addEventListener(end, () => {
+        // The click comes after this event.
+        setTimeout(() => {
+            pressed = false;
+            if (late) replaceParts(late);
+            late = null;
+        });
+    }, true);
 }
 
 async function readPage() {
@@ -59,11 +94,12 @@ async function readPage() {
     }
     reading = true;
     try {
-        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+        const answer = await fetch(location.href, { headers: { Accept: "text/html", "Tallyd-Refresh": "1" } });
         if (answer.ok) {
             const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
             mark = fresh.body.dataset.mark;
-            replaceParts(fresh);
+            if (pressed) late = fresh;
+            else replaceParts(fresh);
         }
     } catch {
         // The next event reads it.

@@ -68,16 +68,41 @@ fn summary(detail: &ChangeDetail) -> Markup {
     }
 }
 
-/// Both sides of a conflict, each with the effect of its choice.
+/// Returns the parts of the change on which its decisions depend; `None` for a kind of another version.
+fn status_of(detail: &ChangeDetail) -> Option<ChangeStatus<'_>> {
+    let change = &detail.change;
+    let reason = change.reason.as_deref().and_then(Reason::from_code);
+    let kind = change.content.kind.parse().ok()?;
+    Some(ChangeStatus { key: &change.key, kind, state: change.state, reason })
+}
+
+/// Both sides of a conflict about a quantity, each with the effect of its choice.
 fn conflict(detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
-    let (Some(mine), Some(theirs)) = (&change.mine, &change.theirs) else { return html! {} };
+    let may = |resolution| status_of(detail).is_some_and(|status| status.resolution_step(resolution).is_ok());
+    if !may(Resolution::Theirs) {
+        return html! {};
+    }
+    let counted = match &change.content.body {
+        Ok(ChangeBody::QuantitySet(count)) => Some(count.quantity.to_string()),
+        _ => None,
+    };
+    let mine = change.mine.clone().or(counted);
     html! {
         div.sides {
-            section { h3 { "Mine" } p.quantity { (text(mine)) }
-                p { "The change is sent as it was counted: " (text(mine)) " is written." } }
-            section { h3 { "Theirs" } p.quantity { (text(theirs)) }
-                p { "The platform's quantity stays: nothing is written, and the change is rejected." } }
+            section {
+                h3 { "Mine" }
+                p.quantity { (optional_text(mine.as_deref())) }
+                @match &mine {
+                    Some(mine) if may(Resolution::Mine) => p { "The count is sent as it is: " (text(mine)) " is written." },
+                    _ => p { "An adjustment has no quantity of its own; a retry plans it again on the platform's quantity." },
+                }
+            }
+            section {
+                h3 { "Theirs" }
+                p.quantity { (optional_text(change.theirs.as_deref())) }
+                p { "The platform's quantity stays: nothing is written, and the change is rejected." }
+            }
         }
     }
 }
@@ -169,18 +194,14 @@ fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
 /// The forms for the decisions that state, reason and kind allow.
 fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
-    let reason = change.reason.as_deref().and_then(Reason::from_code);
-    let Ok(kind) = change.content.kind.parse() else { return html! {} };
-    let status = ChangeStatus { key: &change.key, kind, state: change.state, reason };
+    let Some(status) = status_of(detail) else { return html! {} };
     let may = |resolution| status.resolution_step(resolution).is_ok();
-    let is_braked = change.state == ChangeState::Held
-        && matches!(reason, Some(Reason::Brake | Reason::Jump | Reason::Restored));
     let to = address("/outbox", &change.key);
     let button = |action: &str, label: &str| action_form(request, &to, &action_button(action, label));
     html! {
         @if request.may_act {
             section.forms aria-label="Decisions" {
-                @if is_braked { (button("release", "Release: send it once")) }
+                @if status.check_release().is_ok() { (button("release", "Release: send it once")) }
                 @if status.check_retry().is_ok() { (button("retry", "Retry: plan it again")) }
                 @if may(Resolution::Mine) { (button("mine", "Use mine")) }
                 @if may(Resolution::Theirs) { (button("theirs", "Use theirs")) }

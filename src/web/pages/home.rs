@@ -1,6 +1,6 @@
 //! `/`: the health, the age of the data, the calls of the last hour, and what needs a person.
 
-use crate::health::{Finding, FindingCode, FindingSeverity};
+use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_age};
 use crate::present::status::StatusReport;
 use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk};
@@ -28,7 +28,7 @@ pub(super) const LANES: [(&str, &str); 4] =
     [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
 
 pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let status = match StatusReport::load(&web.config, &*web.clock, Ok(web.store.clone())).await? {
+    let status = match web.status().await? {
         Ok(status) => status,
         Err(finding) => {
             let data = || json!({"well": false, "troubles": [finding.full_text()], "findings": [&finding]});
@@ -58,19 +58,23 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
     Ok(respond(&request, "Overview", || status.to_json(), body))
 }
 
+/// The findings that `status` prints, pauses first, then its verdict, then the notes.
 fn banner(findings: &[Finding]) -> Markup {
-    let (urgent, notes): (Vec<_>, Vec<_>) =
-        findings.iter().partition(|finding| finding.severity == FindingSeverity::Person);
+    let is_shown = |found: &&Finding| found.needs_operator() || found.code == FindingCode::Paused;
+    let (shown, notes): (Vec<_>, Vec<_>) = findings.iter().partition(is_shown);
     html! {
-        @if urgent.is_empty() { p.banner.well { "all is well" } }
-        @for finding in urgent { (finding_block(finding, "banner trouble")) }
-        @for finding in notes { (finding_block(finding, "banner note")) }
+        @for finding in &shown { (finding_block(finding)) }
+        @if !shown.iter().any(|finding| finding.needs_operator()) {
+            p.banner.well { @if shown.is_empty() { "all is well" } @else { "all else is well" } }
+        }
+        @for finding in notes { (finding_block(finding)) }
     }
 }
 
-fn finding_block(finding: &Finding, class: &str) -> Markup {
+fn finding_block(finding: &Finding) -> Markup {
+    let class = if finding.needs_operator() { "trouble" } else { "note" };
     html! {
-        div class=(class) {
+        div.banner.(class) data-finding=(finding.code) {
             p { strong { (text(&finding.text)) } }
             p { (text(&finding.what_to_do)) }
             @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
@@ -90,6 +94,7 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
         Code::NotShown => (address_with("/stock", &[("state", "conflict")]), "See the stock levels"),
         Code::MissingSkus => (address_with("/stock", &[("state", "missing")]), "See the missing SKUs"),
         Code::QuotaHold | Code::ReadsOnly | Code::BadRequests => ("/quota".into(), "See the quota"),
+        Code::Paused => ("/jobs".into(), "See the pauses, and end one"),
         Code::Stale | Code::BackupOld | Code::NotPruned => ("/jobs".into(), "See the jobs, and run one now"),
         Code::PushFails => (address_with("/jobs", &[("kind", "push")]), "See the pushes"),
         Code::Unreachable | Code::CallsFail | Code::KeyRefused | Code::Unreadable => {
@@ -99,7 +104,7 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
             Some(entry) => (address("/stock", entry), "See the first entry"),
             None => return None,
         },
-        Code::DatabaseReplaced | Code::NoDaemon | Code::Paused | Code::DiskLow => return None,
+        Code::DatabaseReplaced | Code::NoDaemon | Code::DiskLow => return None,
     })
 }
 

@@ -1,17 +1,18 @@
-//! `/jobs`: the runs of the last day as a timeline, the next starts, and a run now.
+//! `/jobs`: the pauses, the runs of the last day as a timeline, the next starts, and a run now.
 
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_text};
 use crate::present::runs::{parse_job_kind, run_json};
-use crate::store::{JobHealthRow, RunRow};
+use crate::store::{JobHealthRow, PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::chart::{LaneSpan, lanes, legend};
 use crate::web::decisions::{ActionResult, answer_form, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address_with, live_part, optional_text, optional_time, respond,
-    table, time, written_time,
+    PageFailure, PageResult, action_button, action_form, address_with, live_part, optional_text,
+    optional_time, respond, table, text, time, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -31,13 +32,15 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
     let kind = request.query.given("kind").map(parse_job_kind).transpose()?;
     let runs = web.store.run_list(kind, RUNS_IN_TIMELINE).await?;
     let (jobs, now) = (web.store.job_health().await?, web.now());
+    let pauses = web.store.pause_list(now).await?;
     let listed = runs.get(..RUNS_LISTED.min(runs.len())).unwrap_or_default();
     let body = || {
         html! {
             @if kind.is_some() { p { a href="/jobs" { "All jobs" } } }
+            (live_part("pauses", "Pauses", &pause_list(&request, &pauses)))
             (live_part("timeline", "The last 24 hours", &timeline(&runs, now)))
             (live_part("jobs", "Next starts", &job_table(&jobs)))
-            (run_form(&request))
+            @if request.may_act { section.forms aria-label="Runs and pauses" { (run_form(&request)) (pause_form(&request)) } }
             (live_part("failed", "Failed runs of the last 24 hours", &failed_table(&runs, now)))
             (live_part("runs", "Last runs", &run_table(listed.iter())))
         }
@@ -116,6 +119,40 @@ fn run_form(request: &PageRequest) -> Markup {
     )
 }
 
+/// The pauses in force, each with the button that ends it.
+fn pause_list(request: &PageRequest, pauses: &[PauseRow]) -> Markup {
+    html! {
+        @if pauses.is_empty() { p.empty { "No job is paused." } }
+        @for pause in pauses {
+            div.banner.note {
+                p { (text(&pause_text(pause))) }
+                (action_form(request, "/jobs", &html! {
+                    input type="hidden" name="job" value=(pause.job);
+                    (action_button("resume", &format!("End the pause of {}", pause.job)))
+                }))
+            }
+        }
+    }
+}
+
+fn pause_form(request: &PageRequest) -> Markup {
+    action_form(
+        request,
+        "/jobs",
+        &html! {
+            label for="paused-job" { "Pause a job" }
+            select id="paused-job" name="job" {
+                @for kind in JobKind::ALL { option value=(kind.as_str()) selected[*kind == JobKind::Push] { (kind.as_str()) } }
+            }
+            label for="for" { "For, such as 30m, 2h or 1d; empty: until somebody ends it" }
+            input id="for" name="for" autocomplete="off" size="6";
+            label for="why" { "Reason" }
+            input id="why" name="why" required autocomplete="off";
+            (action_button("pause", "Pause"))
+        },
+    )
+}
+
 fn failed_table(runs: &[RunRow], now: Timestamp) -> Markup {
     let from = now.minus(DAY).0;
     let failed = runs.iter().filter(|run| run.started_ms >= from && run.outcome == "failed");
@@ -150,10 +187,32 @@ fn run_table<'a>(runs: impl Iterator<Item = &'a RunRow>) -> Markup {
 pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let result = match (request.form.get("action"), request.form.given("job")) {
         (Some("run"), Some(job)) => run_now(&web, parse_job_kind(job)?).await,
-        (Some("run"), None) => Err("name a job".into()),
+        (Some("pause"), Some(job)) => pause(&web, &request, parse_job_kind(job)?).await?,
+        (Some("resume"), Some(job)) => resume(&web, parse_job_kind(job)?).await?,
+        (Some("run" | "pause" | "resume"), None) => Err("name a job".into()),
         _ => unknown_action(&request),
     };
     answer_form(&request, "/jobs", result)
+}
+
+async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> Result<ActionResult, PageFailure> {
+    let duration = request.form.given("for").map(parse_pause_duration).transpose();
+    let why = parse_pause_reason(request.form.get("why").unwrap_or_default());
+    let (duration, why) = match (duration, why) {
+        (Ok(duration), Ok(why)) => (duration, why),
+        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+    };
+    let now = web.now();
+    let until = duration.map(|duration| now.plus(duration));
+    web.write(async |write| write.pause_begin(kind, until, &why, now).await).await?;
+    let paused = web.store.pause_of(kind, now).await?;
+    Ok(Ok(paused.map_or_else(|| format!("{kind} was resumed at once"), |pause| pause_text(&pause))))
+}
+
+async fn resume(web: &WebState, kind: JobKind) -> Result<ActionResult, PageFailure> {
+    let now = web.now();
+    let is_ended = web.write(async |write| write.pause_end(kind, now).await).await?;
+    Ok(if is_ended { Ok(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
 }
 
 /// Asks the daemon for a run, as `tallyd job run` does.

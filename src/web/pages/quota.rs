@@ -6,7 +6,6 @@ use crate::health::{HealthReport, hold_text};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
 use crate::present::call_demand::CallDemand;
-use crate::present::status::StatusReport;
 use crate::store::CallInterval;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, unknown_action};
@@ -28,7 +27,7 @@ const INTERVALS: usize = 96;
 type CallSums<'a> = BTreeMap<(&'a str, &'a str), (i64, i64, i64)>;
 
 pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let status = StatusReport::load(&web.config, &*web.clock, Ok(web.store.clone())).await?;
+    let status = web.status().await?;
     let status = status.map_err(|finding| ViewError::Unknown(finding.full_text()))?;
     let now = web.now();
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;

@@ -5,6 +5,7 @@ use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKi
 use crate::model::{Sku, Timestamp};
 use crate::present::ViewError;
 use crate::present::queue::without_nulls;
+use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
 use crate::web::decisions::{answer_form, unknown_action};
@@ -36,12 +37,14 @@ pub(super) async fn show_sku(
     };
     let plan = preview_push(&web.config, &web.store, &*web.clock).await?;
     let levels = subject.explain(&web.store, &plan, STEPS_SHOWN).await?;
+    let mut unshown = web.store.mismatch_list().await?;
+    unshown.retain(|row| row.sku == subject.sku);
     let now = web.now();
     let body = || {
         html! {
             @if let Some(remark) = &subject.remark { p.banner.note { (text(remark)) } }
             p { a href=(address_with("/journal", &[("sku", &subject.sku)])) { "The exchanges of this SKU" } }
-            @for level in &levels { (level_part(&request, &subject.sku, level, now)) }
+            @for level in &levels { (level_part(&request, &subject.sku, level, &unshown, now)) }
             (untrack_form(&request, &subject.sku))
         }
     };
@@ -57,14 +60,22 @@ async fn is_tracked(web: &WebState, name: &str) -> Result<bool, ViewError> {
     Ok(!web.store.explain_skus(&sku.case_key()).await?.is_empty() || web.store.is_sku_tracked(name).await?)
 }
 
-fn level_part(request: &PageRequest, sku: &str, explained: &StockLevelExplanation, now: Timestamp) -> Markup {
+fn level_part(
+    request: &PageRequest,
+    sku: &str,
+    explained: &StockLevelExplanation,
+    unshown: &[MismatchRow],
+    now: Timestamp,
+) -> Markup {
     let level = &explained.level;
+    let unshown = unshown.iter().find(|row| row.warehouse_id == level.warehouse_id);
     let id = format!("warehouse-{}", level.warehouse_id);
     let name = level.warehouse_name.as_deref().unwrap_or("warehouse");
     let heading = format!("{name} ({})", level.warehouse_id);
     html! {
         (live_part(&id, &heading, &html! {
             p.quantity { (text(&explained.current_state_text())) }
+            @if let Some(row) = unshown { (unshown_write(row)) }
             (quantity_chart(explained, &heading, now))
             @for next in &explained.next_steps { p { "Next: " (text(next)) } }
             (changes_table(&explained.steps))
@@ -72,6 +83,18 @@ fn level_part(request: &PageRequest, sku: &str, explained: &StockLevelExplanatio
             (timeline(explained))
         }))
         (level_forms(request, sku, explained))
+    }
+}
+
+/// A conflict without a decision to make: it ends when the platform shows the quantity, or with the next count.
+fn unshown_write(row: &MismatchRow) -> Markup {
+    html! {
+        div.banner.trouble {
+            p { "The platform accepted " (row.written) " and shows "
+                @match row.shown { Some(shown) => (shown), None => "the product without this warehouse" } "." }
+            p { "Check the product at the platform (is it a kit?), then count it. This ends by itself once the platform shows "
+                (row.written) "." }
+        }
     }
 }
 

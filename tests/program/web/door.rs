@@ -253,3 +253,20 @@ async fn the_page_listens_on_loopback_unless_a_proxy_is_named() {
     let head = head.replace("stock.example", "shop.example");
     assert_eq!(visit.bytes(head.as_bytes()).await.status, 421);
 }
+
+/// A page never shows the rows of a file that is no longer the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_database_was_replaced_says_so_and_ends() {
+    let (world, visit) = visit().await;
+    if world.is_on_server("its file is replaced") {
+        return;
+    }
+    assert_eq!(visit.get("/stock").await.status, 200);
+    let copy = world.path.with_file_name("copy.db");
+    std::fs::copy(&world.path, &copy).unwrap();
+    std::fs::rename(&copy, &world.path).unwrap();
+    let answer = visit.get("/stock").await;
+    assert_eq!(answer.status, 500);
+    assert!(answer.body.contains("was replaced by another file while tallyd used it"), "{}", answer.body);
+    visit.ended().await;
+}

@@ -90,6 +90,11 @@ impl Visit {
 
     pub(crate) async fn stop(self) {
         self.running.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Waits until the page has ended by itself.
+    pub(crate) async fn ended(self) {
         timeout(PATIENCE, self.running.ended).await.unwrap().unwrap();
     }
 

@@ -121,10 +121,18 @@ impl Browser {
         }
     }
 
+    /// Returns the value of a command, or the name of its error and the message.
+    async fn try_command(&self, method: &str, name: &str, body: &Value) -> Result<Value, (String, Value)> {
+        let value = self.http(method, &format!("/session/{}/{name}", self.session), body).await;
+        match value["error"].as_str() {
+            Some(error) => Err((error.to_owned(), value["message"].clone())),
+            None => Ok(value),
+        }
+    }
+
     async fn command(&self, method: &str, name: &str, body: Value) -> Value {
-        let value = self.http(method, &format!("/session/{}/{name}", self.session), &body).await;
-        assert!(value["error"].is_null(), "{name} {body}: {} {}", value["error"], value["message"]);
-        value
+        let done = self.try_command(method, name, &body).await;
+        done.unwrap_or_else(|(error, message)| panic!("{name} {body}: {error} {message}"))
     }
 
     pub(crate) async fn go(&self, url: &str) {
@@ -135,14 +143,24 @@ impl Browser {
         self.command("GET", "url", json!({})).await.as_str().unwrap().to_owned()
     }
 
-    async fn find(&self, css: &str) -> String {
-        let found = self.command("POST", "element", json!({"using": "css selector", "value": css})).await;
-        found[ELEMENT].as_str().unwrap().to_owned()
+    /// Clicks an element once it is there. A live part may be replaced between the search and the click, and the
+    /// element is then searched again.
+    pub(crate) async fn click(&self, css: &str) {
+        let begun = Instant::now();
+        loop {
+            let done = self.try_click(css).await;
+            let Err((error, message)) = done else { return };
+            let is_replaced = ["no such element", "stale element reference"].contains(&&*error);
+            assert!(is_replaced && begun.elapsed() < PATIENCE, "click {css}: {error} {message}");
+            sleep(Duration::from_millis(20)).await;
+        }
     }
 
-    pub(crate) async fn click(&self, css: &str) {
-        let element = self.find(css).await;
-        self.command("POST", &format!("element/{element}/click"), json!({})).await;
+    async fn try_click(&self, css: &str) -> Result<(), (String, Value)> {
+        let search = json!({"using": "css selector", "value": css});
+        let found = self.try_command("POST", "element", &search).await?;
+        let element = found[ELEMENT].as_str().unwrap();
+        self.try_command("POST", &format!("element/{element}/click"), &json!({})).await.map(drop)
     }
 
     /// Returns the text of the page, as a person reads it; none while a page is replaced by the next.

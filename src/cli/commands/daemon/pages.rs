@@ -40,15 +40,16 @@ pub(in crate::cli) async fn web_command(
     let config = context.config()?;
     logging::init_logging(config.log.format, config.log.level)?;
     let options = PagesOptions { listen: args.listen, is_read_only: args.read_only };
-    let pages = start_pages(config, Arc::new(context.clock()), options).await?;
+    let mut pages = start_pages(config, Arc::new(context.clock()), options).await?;
     output::print_text(&format!("{}\n", pages.url));
     if args.open {
         open_browser(&pages.url);
     }
-    wait_for_interrupt().await?;
-    pages.stop.cancel();
-    // A panic of the server is in its log.
-    let _ = pages.ended.await;
+    tokio::select! {
+        interrupted = wait_for_interrupt() => interrupted?,
+        _ = &mut pages.ended => return Err(CommandFailure::failed("the page has ended; its log has the reason")),
+    }
+    pages.end().await;
     Ok(String::new().into())
 }
 

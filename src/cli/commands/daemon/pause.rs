@@ -4,25 +4,21 @@ use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::plain_line;
 use crate::cli::{CommandOutput, CommandResult};
-use crate::config;
 use crate::model::JobKind;
-use crate::store::PauseRow;
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_text};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::time::Duration;
-
-/// Longest `--for`; a longer pause is one that `tallyd resume` ends.
-const PAUSE_MAX: Duration = Duration::from_hours(24 * 366);
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PauseArgs {
     #[command(flatten)]
     jobs: JobNames,
     /// Duration, such as 30m, 2h or 1d; without it, the pause ends with `tallyd resume`
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_pause)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_pause_duration)]
     duration: Option<Duration>,
     /// Reason, for those who see the pause in `tallyd status`
-    #[arg(long, value_name = "TEXT", value_parser = parse_reason)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_pause_reason)]
     why: String,
 }
 
@@ -49,23 +45,6 @@ impl JobNames {
     }
 }
 
-fn parse_pause(text: &str) -> Result<Duration, String> {
-    let duration = config::parse_duration(text)?;
-    if (Duration::from_secs(1)..=PAUSE_MAX).contains(&duration) {
-        Ok(duration)
-    } else {
-        Err("a pause lasts from 1s to 366d".into())
-    }
-}
-
-fn parse_reason(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("write the reason".into()),
-        _ if text.contains('\0') => Err("the reason has a character U+0000: remove it".into()),
-        why => Ok(why.to_owned()),
-    }
-}
-
 pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs) -> CommandResult {
     let (store, now) = (context.open_store().await?, context.now());
     let until = args.duration.map(|duration| now.plus(duration));
@@ -78,16 +57,8 @@ pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs)
     .await?;
     let paused = store.pause_list(now).await?;
     let paused = paused.iter().filter(|pause| args.jobs.names.contains(&pause.job));
-    Ok(paused.map(|pause| format!("{}\n", plain_line(&pause_text(pause)))).collect::<String>().into())
-}
-
-/// Returns the pause as a sentence, with its effect on the job.
-fn pause_text(pause: &PauseRow) -> String {
-    let effect = match JobKind::from_code(&pause.job) {
-        Some(JobKind::Push) => "changes are accepted and wait; reads go on",
-        _ => "a run in progress ends as usual, and no other begins",
-    };
-    format!("{}; {effect}", local_sentence(pause.to_text()))
+    let line = |pause| format!("{}\n", plain_line(&local_sentence(pause_text(pause))));
+    Ok(paused.map(line).collect::<String>().into())
 }
 
 pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {

@@ -27,7 +27,7 @@ pub(in crate::cli) struct StatusArgs {
 async fn load_report(context: &CliContext) -> Result<Result<StatusReport, Finding>, CommandFailure> {
     let config = context.config()?;
     let store = Store::open_beside(config.database.location()?).await;
-    Ok(StatusReport::load(&config, &context.clock(), store).await?)
+    Ok(StatusReport::load(&config, &context.clock(), store, None).await?)
 }
 
 fn status_text(report: &StatusReport, with_tables: bool) -> String {

@@ -30,8 +30,10 @@ use crate::cli::context::write_and_commit;
 use crate::cli::output;
 use crate::cli::output::progress::progress_bar;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
+use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
+use crate::present::pages::{PagesOptions, RunningPages, StartPages};
 use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, start_sandbox};
 use crate::store::Store;
 use crate::telemetry::LogFormat;
@@ -74,17 +76,17 @@ impl From<SandboxError> for CommandFailure {
     }
 }
 
-pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
+pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages) -> CommandResult {
     // The scenes bring about the warnings.
     logging::init_logging(LogFormat::Text, "error")?;
     if let Some(folder) = &args.resume {
-        return resume_demo(folder).await;
+        return resume_demo(folder, start_pages).await;
     }
     let folder = DemoFolder::create(args.keep)?;
     let open = Duration::from_secs(args.seconds);
     let (text, is_good) = match args.standby {
-        true => standby::run_and_take_over(&folder, open).await?,
-        false => run_and_compare(&folder, open).await?,
+        true => standby::run_and_take_over(&folder, open, start_pages).await?,
+        false => run_and_compare(&folder, open, start_pages).await?,
     };
     Ok(CommandOutput { text: text + &folder.next_steps_text(), exit_code: u8::from(!is_good) })
 }
@@ -101,19 +103,21 @@ fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
 }
 
 /// Runs a kept demonstration until an interrupt, at the address of its configuration.
-async fn resume_demo(path: &Path) -> CommandResult {
+async fn resume_demo(path: &Path, start_pages: StartPages) -> CommandResult {
     let (folder, config, listen) = DemoFolder::open_kept(path)?;
     let sandbox = start_sandbox(SandboxOptions { listen, ..sandbox_options(&folder) }).await?;
-    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let daemon = Daemon::start(config.clone(), Arc::new(SystemClock)).await?;
     let stop = CancellationToken::new();
     let (_changed, reload) = mpsc::channel(1);
     let running = tokio::spawn(daemon.run(stop.clone(), reload));
-    let config = format!("--config {}", folder.path.join("tallyd.toml").display());
+    let named = format!("--config {}", folder.path.join("tallyd.toml").display());
     output::print_text(&format!(
         "the sandbox at http://{listen} and its daemon run until Ctrl-C; in another terminal:\n  \
-         tallyd {config} status\n  tallyd {config} stock\n  tallyd {config} outbox list\n"
+         tallyd {named} status\n  tallyd {named} stock\n  tallyd {named} outbox list\n"
     ));
+    let pages = show_pages(config, start_pages).await?;
     wait_for_interrupt().await?;
+    pages.end().await;
     stop.cancel();
     running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
     sandbox.stop().await;
@@ -121,14 +125,19 @@ async fn resume_demo(path: &Path) -> CommandResult {
 }
 
 /// Runs sandbox, daemon, shop and scenes, waits until mirror and sandbox are equal, and returns the summary.
-async fn run_and_compare(folder: &DemoFolder, open: Duration) -> Result<(String, bool), CommandFailure> {
+async fn run_and_compare(
+    folder: &DemoFolder,
+    open: Duration,
+    start_pages: StartPages,
+) -> Result<(String, bool), CommandFailure> {
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
     let database = folder.path.join("tallyd.db");
     let config = folder.write_config("tallyd.toml", &sandbox, &format!("path = {database:?}"))?;
     let max_base_age = config.quantities.max_base_age;
-    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let daemon = Daemon::start(config.clone(), Arc::new(SystemClock)).await?;
     let store = Store::open_beside(&database).await?;
     track_all(&sandbox, &store).await?;
+    let pages = show_pages(config, start_pages).await?;
 
     let started = Instant::now();
     let stop = CancellationToken::new();
@@ -145,11 +154,20 @@ async fn run_and_compare(folder: &DemoFolder, open: Duration) -> Result<(String,
     let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
     bar.finish_and_clear();
     let took = started.elapsed();
+    pages.end().await;
     stop.cancel();
     running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
     let summary = demo_summary(&sandbox, &store, &totals, &scenes, is_equal, took).await?;
     sandbox.stop().await;
     Ok(summary)
+}
+
+/// Starts the page at a free port, and prints its address.
+async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPages, CommandFailure> {
+    let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only: false };
+    let pages = start_pages(config, Arc::new(SystemClock), options).await?;
+    output::print_text(&format!("the page, for a browser: {}\n", pages.url));
+    Ok(pages)
 }
 
 async fn track_all(sandbox: &Sandbox, store: &Store) -> Result<(), CommandFailure> {

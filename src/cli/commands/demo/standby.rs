@@ -8,9 +8,10 @@ use super::folder::DemoFolder;
 use super::scenes::{DemoScene, until};
 use super::shop::SimulatedShop;
 use super::summary::{demo_summary, wait_for_first_facts, wait_until_equal};
-use super::{sandbox_options, show_line, show_totals, track_all};
+use super::{sandbox_options, show_line, show_pages, show_totals, track_all};
 use crate::cli::CommandFailure;
 use crate::cli::output::progress::progress_bar;
+use crate::present::pages::StartPages;
 use crate::sandbox::start_sandbox;
 use crate::store::Store;
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,13 +73,16 @@ impl Drop for DemoHost {
 pub(super) async fn run_and_take_over(
     folder: &DemoFolder,
     open: Duration,
+    start_pages: StartPages,
 ) -> Result<(String, bool), CommandFailure> {
     let cluster = DemoCluster::start(&folder.path).await?;
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
-    for name in HOSTS {
+    let configure = |name: &str| {
         let host_file = host_file(&folder.path, name)?;
-        folder.write_config(&format!("{name}.toml"), &sandbox, &cluster.settings(&host_file))?;
-    }
+        folder.write_config(&format!("{name}.toml"), &sandbox, &cluster.settings(&host_file))
+    };
+    configure(HOSTS[0])?;
+    let south_config = configure(HOSTS[1])?;
     let location = cluster.location(&folder.path.join("commands.db"))?;
     let mut north = DemoHost::start(HOSTS[0], folder)?;
     let opened = async || Ok(Store::open_beside(&location).await.ok());
@@ -88,6 +92,7 @@ pub(super) async fn run_and_take_over(
     let stands_by = async || Ok((!store.standbys().await?.is_empty()).then_some(()));
     until("south stood by", stands_by).await?;
     track_all(&sandbox, &store).await?;
+    let pages = show_pages(south_config, start_pages).await?;
 
     let started = Instant::now();
     timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
@@ -107,6 +112,7 @@ pub(super) async fn run_and_take_over(
     let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
     bar.finish_and_clear();
     let took = started.elapsed();
+    pages.end().await;
     south.stop()?;
     let scene = DemoScene {
         title: "a takeover",

@@ -1,0 +1,37 @@
+//! Pauses of jobs: the limits of an operator's fields, and the sentence of a pause.
+
+use crate::config;
+use crate::model::JobKind;
+use crate::store::PauseRow;
+use std::time::Duration;
+
+/// Longest duration of a pause; a longer one is a pause that an operator ends.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24 * 366);
+
+/// Parses the duration of a pause, such as `30m`, `2h` or `1d`.
+pub(crate) fn parse_pause_duration(text: &str) -> Result<Duration, String> {
+    let duration = config::parse_duration(text)?;
+    if (Duration::from_secs(1)..=LONGEST_PAUSE).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err("a pause lasts from 1s to 366d".into())
+    }
+}
+
+/// Parses the reason of a pause.
+pub(crate) fn parse_pause_reason(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("write the reason".into()),
+        _ if text.contains('\0') => Err("the reason has a character U+0000: remove it".into()),
+        why => Ok(why.to_owned()),
+    }
+}
+
+/// Returns a pause as a sentence, with its effect on the job.
+pub(crate) fn pause_text(pause: &PauseRow) -> String {
+    let effect = match JobKind::from_code(&pause.job) {
+        Some(JobKind::Push) => "changes are accepted and wait; reads go on",
+        _ => "a run in progress ends as usual, and no other begins",
+    };
+    format!("{}; {effect}", pause.to_text())
+}
