@@ -5,6 +5,7 @@
 
 use super::context::environment;
 use crate::model::Timestamp;
+use crate::present::sentence::{SentencePart, sentence_parts};
 use chrono::{
     DateTime, Datelike, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat,
     TimeDelta, TimeZone, Utc,
@@ -18,9 +19,6 @@ static ZONE: OnceLock<CliZone> = OnceLock::new();
 
 /// The years whose offsets the zone tables hold; other times are shown in UTC.
 const LOCAL_YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
-
-/// The words before a time in the sentences of tallyd.
-const TIME_PREPOSITIONS: [&str; 7] = ["at", "since", "until", "before", "after", "from", "try"];
 
 /// The zone in which times are read and shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,18 +74,14 @@ pub(super) fn local_text(time: impl AsRef<str>) -> String {
 }
 
 /// Returns a sentence of tallyd with its times for people.
-///
-/// Only a time after a preposition is replaced, because a key may be a time too.
 pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
     let mut text = String::new();
-    let mut is_after_preposition = false;
-    for word in sentence.as_ref().split_inclusive(' ') {
-        let time = word.trim_end_matches([' ', ',', ';', '.', ')']);
-        match Timestamp::parse(time).filter(|_| is_after_preposition && time.ends_with('Z')) {
-            Some(at) => text.push_str(&word.replacen(time, &local_time(at), 1)),
-            None => text.push_str(word),
+    for part in sentence_parts(sentence.as_ref()) {
+        match part {
+            SentencePart::Text(part) => text.push_str(part),
+            SentencePart::Time(at) => text.push_str(&local_time(at)),
+            SentencePart::Code(code) => text.push_str(&format!("`{code}`")),
         }
-        is_after_preposition = TIME_PREPOSITIONS.contains(&word.trim_end());
     }
     text
 }

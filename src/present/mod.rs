@@ -6,6 +6,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
+//! | `sentence.rs` | the parts of sentences: text, times, commands |
 //! | `status.rs` | the health, with the figures behind it |
 //! | `call_budget.rs` | calls, waits and the bad-request budget of the account |
 //! | `call_demand.rs` | the schedules' demand beside the quota |
@@ -26,6 +27,7 @@ pub mod pages;
 pub(crate) mod pauses;
 pub(crate) mod queue;
 pub(crate) mod runs;
+pub(crate) mod sentence;
 pub(crate) mod status;
 
 use crate::config::KeyError;

@@ -6,12 +6,15 @@
 
 use super::layout::text;
 use crate::model::Timestamp;
+use crate::telemetry::{plain_line, plain_lines};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 160.0;
 /// Room for the labels below a chart.
 const FOOT: f64 = 18.0;
+/// Room for the label above a chart of steps.
+const HEAD: f64 = 20.0;
 /// Height of a lane.
 const LANE: f64 = 22.0;
 /// Room for the names of lanes.
@@ -34,12 +37,12 @@ pub(super) fn stacked_bars(label: &str, bars: &[ChartBar], limit: u32) -> Markup
     let y = |value: f64| HEIGHT - value / top * HEIGHT;
     let step = WIDTH / ratio(bars.len().max(1));
     html! {
-        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(label) {
+        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(plain_line(label)) {
             @for (index, bar) in bars.iter().enumerate() {
                 @let x = ratio(index) * step;
                 @let stacked = stack(&bar.parts);
                 g {
-                    title { (bar.title) }
+                    title { (plain_lines(&bar.title)) }
                     @for (class, from, to) in stacked {
                         rect class=(class) x=(round(x)) width=(round(step * 0.9)) y=(round(y(to)))
                             height=(round(y(from) - y(to))) {}
@@ -80,7 +83,9 @@ pub(super) fn steps(label: &str, points: &[(Timestamp, i64)], marks: &[ChartMark
     let (low, high) = values.fold((0, 1), |(low, high), value| (low.min(value), high.max(value)));
     let (inner, span) = (HEIGHT - FOOT, millis(now.0 - begin.0).max(1.0));
     let x = |at: Timestamp| round((millis(at.0 - begin.0) / span).clamp(0.0, 1.0) * (WIDTH - 8.0) + 4.0);
-    let y = |value: i64| round(6.0 + (inner - 12.0) * (1.0 - millis(value - low) / millis(high - low)));
+    // Above the steps is room for the label of the highest quantity.
+    let y =
+        |value: i64| round(HEAD + (inner - HEAD - 6.0) * (1.0 - millis(value - low) / millis(high - low)));
     let mut path = String::new();
     for (index, (at, value)) in points.iter().enumerate() {
         path.push_str(&match index {
@@ -90,15 +95,15 @@ pub(super) fn steps(label: &str, points: &[(Timestamp, i64)], marks: &[ChartMark
     }
     path.push_str(&format!("H{}", x(now)));
     html! {
-        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(label) {
+        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(plain_line(label)) {
             line.axis x1="0" x2=(WIDTH) y1=(y(low)) y2=(y(low)) {}
             path.steps d=(path) {}
             @for mark in marks {
-                circle class=(mark.class) cx=(x(mark.at)) cy=(y(mark.value)) r="4" { title { (mark.title) } }
+                circle class=(mark.class) cx=(x(mark.at)) cy=(y(mark.value)) r="4" { title { (plain_line(&mark.title)) } }
             }
             text x="4" y=(HEIGHT - 4.0) { (short_time(*begin)) }
             text.end x=(WIDTH - 4.0) y=(HEIGHT - 4.0) { "now" }
-            text.end x=(WIDTH - 4.0) y="12" { "up to " (high) }
+            text x="4" y="12" { "up to " (high) }
         }
     }
 }
@@ -123,14 +128,14 @@ pub(super) fn lanes(
     let x =
         |at: Timestamp| LANE_NAMES + (millis(at.0 - from.0) / span).clamp(0.0, 1.0) * (WIDTH - LANE_NAMES);
     html! {
-        svg.chart viewBox={ "0 0 " (WIDTH) " " (round(height)) } role="img" aria-label=(label) {
+        svg.chart viewBox={ "0 0 " (WIDTH) " " (round(height)) } role="img" aria-label=(plain_line(label)) {
             @for (index, (name, spans)) in lanes.iter().enumerate() {
                 @let y = LANE * ratio(index);
-                text x="0" y=(y + 15.0) { (name) }
+                text x="0" y=(y + 15.0) { (plain_line(name)) }
                 line.axis x1=(LANE_NAMES) x2=(WIDTH) y1=(y + LANE - 2.0) y2=(y + LANE - 2.0) {}
                 @for one in spans {
                     rect class=(one.class) x=(round(x(one.from))) y=(y + 3.0) height=(LANE - 7.0)
-                        width=(round((x(one.to) - x(one.from)).max(2.0))) { title { (one.title) } }
+                        width=(round((x(one.to) - x(one.from)).max(2.0))) { title { (plain_line(&one.title)) } }
                 }
             }
             text x=(LANE_NAMES) y=(round(height - 4.0)) { (short_time(from)) }
@@ -171,7 +176,7 @@ mod tests {
         let points = [(Timestamp(0), 10), (Timestamp(50), 5)];
         let mark = ChartMark { at: Timestamp(50), value: 5, class: "mark-ours", title: "<sale>".into() };
         let drawn = steps("quantity", &points, &[mark], Timestamp(100)).into_string();
-        assert!(drawn.contains("d=\"M4 6H320V71H636\""), "{drawn}");
+        assert!(drawn.contains("d=\"M4 20H320V78H636\""), "{drawn}");
         assert!(drawn.contains("&lt;sale&gt;") && drawn.contains("aria-label=\"quantity\""), "{drawn}");
         assert_eq!(steps("none", &[], &[], Timestamp(0)).into_string(), "");
     }

@@ -4,6 +4,7 @@ use super::access::PageNotice;
 use super::request::{FormFields, PageRequest};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
+use crate::present::sentence::{SentencePart, sentence_parts};
 use crate::telemetry::{event, plain_json, plain_line};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -73,7 +74,7 @@ pub(super) fn respond(
     let notice = if request.is_refresh { None } else { request.session.take_notice() };
     let body = html! {
         @if let Some(PageNotice { is_done, text: result }) = notice {
-            p.notice.refused[!is_done] role="status" { (text(&result)) }
+            p.notice.refused[!is_done] role="status" { (sentence(&result)) }
         }
         (body())
     };
@@ -123,7 +124,7 @@ fn frame(title: &str, request: Option<&PageRequest>, body: &Markup) -> Markup {
 
 /// A part of a page that is refreshed when the database changes.
 pub(super) fn live_part(id: &str, heading: &str, body: &Markup) -> Markup {
-    html! { section id=(id) aria-labelledby={ (id) "-heading" } data-live { h2 id={ (id) "-heading" } { (heading) } (body) } }
+    html! { section id=(id) aria-labelledby={ (id) "-heading" } data-live { h2 id={ (id) "-heading" } { (text(heading)) } (body) } }
 }
 
 /// Text from outside: masked, and isolated from the writing direction of its neighbours.
@@ -134,6 +135,26 @@ pub(super) fn text(value: &str) -> Markup {
 /// Text from outside, or a dash.
 pub(super) fn optional_text(value: Option<&str>) -> Markup {
     value.map_or_else(dash, text)
+}
+
+/// A sentence of tallyd, which may quote texts from outside: with its times in the browser's zone, and its commands.
+pub(super) fn sentence(value: &str) -> Markup {
+    html! {
+        bdi {
+            @for part in sentence_parts(value) {
+                @match part {
+                    SentencePart::Text(part) => (plain_line(part)),
+                    SentencePart::Time(at) => (time(at)),
+                    SentencePart::Code(code) => code { bdi { (plain_line(code)) } },
+                }
+            }
+        }
+    }
+}
+
+/// A sentence of tallyd, or a dash.
+pub(super) fn optional_sentence(value: Option<&str>) -> Markup {
+    value.map_or_else(dash, sentence)
 }
 
 pub(super) fn number(value: Option<i64>) -> Markup {
@@ -216,15 +237,22 @@ pub(super) fn action_button(action: &str, label: &str) -> Markup {
     html! { button type="submit" name="action" value=(action) { (label) } }
 }
 
-/// A table that scrolls by itself on a narrow screen.
+/// A table that scrolls by itself on a narrow screen. A heading with `#` stands above numbers.
 pub(super) fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label=(label) {
+        div.scroll tabindex="0" role="region" aria-label=(plain_line(label)) {
             table {
-                thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
+                thead { tr { @for heading in headings { (column_heading(heading)) } } }
                 tbody { (rows) }
             }
         }
+    }
+}
+
+fn column_heading(heading: &str) -> Markup {
+    match heading.strip_prefix('#') {
+        Some(heading) => html! { th.number scope="col" { (text(heading)) } },
+        None => html! { th scope="col" { (heading) } },
     }
 }
 

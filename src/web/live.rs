@@ -132,7 +132,7 @@ impl EventStream {
 /// `/events`: a line for each change of the database.
 pub(super) async fn stream_events(State(web): State<Arc<WebState>>) -> PageResult {
     let Ok(place) = Arc::clone(&web.feed.streams).try_acquire_owned() else {
-        let text = "32 pages are live already; this one is refreshed by hand\n";
+        let text = "32 pages are live already; this one is read again every 30 seconds\n";
         return Ok((StatusCode::SERVICE_UNAVAILABLE, text).into_response());
     };
     let marks = web.feed.marks.subscribe();

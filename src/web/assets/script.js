@@ -1,5 +1,5 @@
 // The page works without this script. It writes times in the browser's zone, selects groups of changes, and reads the
-// page again when the database changes.
+// page again when the database changes, and every 30 seconds.
 "use strict";
 
 // Times: the text in the zone of the browser; the tooltip has UTC.
@@ -119,7 +119,17 @@ function listen() {
     events.onmessage = (event) => {
         if (event.data !== mark) readPage();
     };
+    events.onerror = () => {
+        if (events && events.readyState === EventSource.CLOSED) events = null;
+    };
 }
+
+// Data also grow old, and a daemon may end, without a commit.
+setInterval(() => {
+    if (document.hidden) return;
+    readPage();
+    listen();
+}, 30000);
 
 // A hidden tab costs nothing.
 document.addEventListener("visibilitychange", () => {

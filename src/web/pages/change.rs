@@ -9,8 +9,9 @@ use crate::store::Durability;
 use crate::web::WebState;
 use crate::web::decisions::{ActionResult, KeyDecision, answer_form, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address, exchange_link, live_part, optional_text,
-    optional_time, respond, sku_link, table, text, time, written_time,
+    PageFailure, PageResult, action_button, action_form, address, exchange_link, live_part,
+    optional_sentence, optional_text, optional_time, respond, sentence, sku_link, table, text, time,
+    written_time,
 };
 use crate::web::pages::journal::body_block;
 use crate::web::request::PageRequest;
@@ -53,8 +54,8 @@ fn summary(detail: &ChangeDetail) -> Markup {
         dl.fields {
             dt { "State" } dd { strong { (change.state.as_str().replace('_', " ")) } }
             dt { "Reason" } dd { (optional_text(change.reason.as_deref())) }
-            dt { "Detail" } dd { (optional_text(change.detail.as_deref())) }
-            @if let Some(advice) = detail.what_to_do() { dt { "What to do" } dd { (text(&advice)) } }
+            dt { "Detail" } dd { (optional_sentence(change.detail.as_deref())) }
+            @if let Some(advice) = detail.what_to_do() { dt { "What to do" } dd { (sentence(&advice)) } }
             dt { "Kind" } dd { (text(&change.content.kind)) }
             @if let Some(level) = level {
                 dt { "Stock level" } dd { (sku_link(level.sku.as_str())) " in warehouse " (level.warehouse_id) }
@@ -120,7 +121,7 @@ fn evidence(detail: &ChangeDetail) -> Markup {
                      (text(&check["shown"].to_string())) }
             }
             @if let Some((what, next)) = &detail.waits_for {
-                li { "Settle waits for " (text(what)) @if let Some(at) = next { ", at " (time(*at)) } "." }
+                li { "Settle waits for " (sentence(what)) @if let Some(at) = next { ", at " (time(*at)) } "." }
             }
             @for candidate in &detail.candidates {
                 li { "Shipment " (candidate.shipment_id) ": "
@@ -149,7 +150,7 @@ fn timeline(detail: &ChangeDetail) -> Markup {
     for row in &detail.transitions {
         let why: Vec<&str> = [&row.reason, &row.detail].into_iter().flatten().map(String::as_str).collect();
         let line = html! {
-            strong { (row.state.replace('_', " ")) } " " (text(&why.join(": ")))
+            strong { (row.state.replace('_', " ")) } " " (sentence(&why.join(": ")))
             @if let Some(exchange) = row.exchange_id { " (exchange " (exchange_link(exchange)) ")" }
         };
         steps.push((row.position, row.at_ms, line));

@@ -7,8 +7,8 @@ use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
 use crate::web::layout::{
-    PageResult, address, address_with, age, change_link, live_part, optional_text, respond, sku_link, table,
-    text, written_time,
+    PageResult, address, address_with, age, change_link, live_part, optional_sentence, optional_text,
+    respond, sentence, sku_link, table, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -75,8 +75,8 @@ fn finding_block(finding: &Finding) -> Markup {
     let class = if finding.needs_operator() { "trouble" } else { "note" };
     html! {
         div.banner.(class) data-finding=(finding.code) {
-            p { strong { (text(&finding.text)) } }
-            p { (text(&finding.what_to_do)) }
+            p { strong { (sentence(&finding.text)) } }
+            p { (sentence(&finding.what_to_do)) }
             @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
         }
     }
@@ -133,7 +133,7 @@ fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
             tr {
                 th scope="row" { (change_link(&change.key)) }
                 td { (change.state.as_str().replace('_', " ")) }
-                td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
+                td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
                 td { (age(Timestamp::parse(&change.created_at), now)) }
             }
         }
@@ -172,9 +172,9 @@ fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
         } @else {
             p { strong { (risk.units) } " units of " (risk.affected)
                 " stock levels were taken by others within 24 hours, between our read and our write." }
-            (table("Stock levels of which most was taken", &["SKU", "Warehouse", "Units", "Last seen"], &html! {
+            (table("Stock levels of which most was taken", &["SKU", "Warehouse", "#Units", "Last seen"], &html! {
                 @for level in &risk.stock_levels {
-                    tr { th scope="row" { (sku_link(&level.sku)) } td.number { (level.warehouse_id) }
+                    tr { th scope="row" { (sku_link(&level.sku)) } td { (level.warehouse_id) }
                          td.number { (level.units) } td { (written_time(Some(&level.seen_at))) } }
                 }
             }))

@@ -11,8 +11,8 @@ use crate::web::WebState;
 use crate::web::chart::{LaneSpan, lanes, legend};
 use crate::web::decisions::{ActionResult, answer_form, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, live_part, optional_text,
-    optional_time, respond, table, text, time, written_time,
+    PageFailure, PageResult, action_button, action_form, address_with, live_part, optional_sentence,
+    optional_text, optional_time, respond, sentence, table, time, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -125,7 +125,7 @@ fn pause_list(request: &PageRequest, pauses: &[PauseRow]) -> Markup {
         @if pauses.is_empty() { p.empty { "No job is paused." } }
         @for pause in pauses {
             div.banner.note {
-                p { (text(&pause_text(pause))) }
+                p { (sentence(&pause_text(pause))) }
                 (action_form(request, "/jobs", &html! {
                     input type="hidden" name="job" value=(pause.job);
                     (action_button("resume", &format!("End the pause of {}", pause.job)))
@@ -171,14 +171,14 @@ fn run_table<'a>(runs: impl Iterator<Item = &'a RunRow>) -> Markup {
                 td { (optional_time(run.ended_ms)) }
                 td { (run.outcome) }
                 td.number { (run.exchanges) }
-                td { (optional_text(run.summary.as_deref())) }
+                td { (optional_sentence(run.summary.as_deref())) }
             }
         }
     };
     html! {
         @if runs.is_empty() { p.empty { "None." } }
         @else {
-            (table("Runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "Calls", "Summary"],
+            (table("Runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "#Calls", "Summary"],
                    &html! { @for run in runs { (row(run)) } }))
         }
     }
@@ -197,6 +197,7 @@ pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageR
 
 async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> Result<ActionResult, PageFailure> {
     let duration = request.form.given("for").map(parse_pause_duration).transpose();
+    let duration = duration.map_err(|why| format!("`for`: {why}"));
     let why = parse_pause_reason(request.form.get("why").unwrap_or_default());
     let (duration, why) = match (duration, why) {
         (Ok(duration), Ok(why)) => (duration, why),

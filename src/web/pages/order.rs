@@ -56,7 +56,7 @@ fn lines_table(lines: &[Value]) -> Markup {
                 td { @if let Some(sku) = line["sku"].as_str() { (sku_link(sku)) } }
                 td.number { (number(line["quantity_sold"].as_i64())) }
                 td.number { (number(line["quantity_left"].as_i64())) }
-                td.number { (number(line["warehouse_id"].as_i64())) }
+                td { (number(line["warehouse_id"].as_i64())) }
                 td { (written_time(line["observed_at"].as_str())) }
             }
         }
@@ -65,7 +65,7 @@ fn lines_table(lines: &[Value]) -> Markup {
         @if lines.is_empty() {
             p.empty { "No line is known yet; the daemon reads the order with its next calls." }
         } @else {
-            (table("Lines of the order", &["Line", "SKU", "Sold", "Left", "Warehouse", "Observed"],
+            (table("Lines of the order", &["Line", "SKU", "#Sold", "#Left", "Warehouse", "Observed"],
                    &html! { @for line in lines { (row(line)) } }))
         }
     }
@@ -76,7 +76,7 @@ fn allocation_table(rows: &[AllocationRow]) -> Markup {
         @if rows.is_empty() {
             p.empty { "No allocation is known." }
         } @else {
-            (table("Allocation to warehouses", &["Line", "SKU", "Units", "Warehouse"], &html! {
+            (table("Allocation to warehouses", &["Line", "SKU", "#Units", "Warehouse"], &html! {
                 @for row in rows {
                     tr { th scope="row" { (row.line_item_id) }
                          td { (optional_text(row.sku.as_deref())) }
@@ -94,7 +94,7 @@ fn shipment_table(rows: &[ShipmentItemRow]) -> Markup {
         @if rows.is_empty() {
             p.empty { "Nothing was shipped yet." }
         } @else {
-            (table("Shipped items", &["Shipment", "Line", "Units", "Shipped", "Confirmed", "Tracking"], &html! {
+            (table("Shipped items", &["Shipment", "Line", "#Units", "Shipped", "Confirmed", "Tracking"], &html! {
                 @for row in rows {
                     tr { th scope="row" { (row.shipment_id) }
                          td { (number(row.line_item_id)) }

@@ -53,7 +53,7 @@ fn pick_table(rows: &[(Option<i64>, Option<String>, i64, i64)]) -> Markup {
         @if rows.is_empty() {
             p.empty { "Nothing is left to pick in the tracked orders." }
         } @else {
-            (table("Units left to pick, by warehouse", &["Warehouse", "Lines", "Units"], &html! {
+            (table("Units left to pick, by warehouse", &["Warehouse", "#Lines", "#Units"], &html! {
                 @for (id, name, lines, units) in rows {
                     tr { th scope="row" { (optional_text(name.as_deref())) " " (number(*id)) }
                          td.number { (lines) } td.number { (units) } }
@@ -81,7 +81,7 @@ fn order_table(rows: &[OrderRow], now: Timestamp) -> Markup {
         @if rows.is_empty() {
             p.empty { "No open order is tracked. Track one by its id below." }
         } @else {
-            (table("Tracked orders", &["Order", "State", "Lines", "Sold", "Left", "Age", "Closed"],
+            (table("Tracked orders", &["Order", "State", "#Lines", "#Sold", "#Left", "Age", "Closed"],
                    &html! { @for one in rows { (row(one)) } }))
         }
     }

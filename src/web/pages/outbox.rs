@@ -5,11 +5,12 @@ use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::ViewError;
 use crate::present::change::change_json;
 use crate::store::{ChangeRow, OutboxFilter};
+use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::decisions::{KeyDecision, answer_form, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address_with, age, change_link, live_part,
-    optional_text, respond, sku_link, table, text,
+    optional_sentence, respond, sentence, sku_link, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -171,7 +172,7 @@ fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Tim
     html! {
         section.group {
             h3 { (text(&heading)) }
-            @if let Some(advice) = advice { p { "What to do: " (text(advice)) } }
+            @if let Some(advice) = advice { p { "What to do: " (sentence(advice)) } }
             @if request.may_act && (first.state == ChangeState::Rejected || !first.state.is_final()) {
                 p.scripted { input type="checkbox" id=(select_all) data-select-all; label for=(select_all) { "Select this group" } }
             }
@@ -188,13 +189,13 @@ fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup 
         tr {
             th scope="row" {
                 @if may_select {
-                    input type="checkbox" name="key" value=(&*row.key) aria-label={ "select " (&*row.key) }; " "
+                    input type="checkbox" name="key" value=(&*row.key) aria-label={ "select " (plain_line(&row.key)) }; " "
                 }
                 (change_link(&row.key))
             }
             td { (text(&row.content.kind)) }
             td { @if let Some(level) = level { (sku_link(level.sku.as_str())) " @" (level.warehouse_id) } }
-            td { (optional_text(row.detail.as_deref())) }
+            td { (optional_sentence(row.detail.as_deref())) }
             td { (age(Timestamp::parse(&row.created_at), now)) }
         }
     }

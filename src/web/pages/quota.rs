@@ -10,7 +10,7 @@ use crate::store::CallInterval;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, live_part, optional_time, respond, table, text,
+    PageResult, action_button, action_form, live_part, optional_time, respond, sentence, table,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -63,7 +63,7 @@ fn waits(request: &PageRequest, health: &HealthReport, now: Timestamp) -> Markup
         @if health.quota.holds.is_empty() && health.quota.reads_only_until.is_none() {
             p.empty { "Nothing waits." }
         }
-        @for hold in &health.quota.holds { p { (text(&hold_text(hold, now))) } }
+        @for hold in &health.quota.holds { p { (sentence(&hold_text(hold, now))) } }
         @if let Some(until) = health.quota.reads_only_until {
             p { "Only reads are sent until " (optional_time(Some(until.0))) "." }
         }
@@ -80,7 +80,7 @@ fn sum_table(sums: &CallSums<'_>) -> Markup {
     html! {
         @if sums.is_empty() { p.empty { "No call in the last 24 hours." } }
         @else {
-            (table("Calls by lane and operation", &["Lane", "Operation", "Calls", "Answered 429", "Answered 400"], &html! {
+            (table("Calls by lane and operation", &["Lane", "Operation", "#Calls", "#Answered 429", "#Answered 400"], &html! {
                 @for ((lane, operation), (calls, throttled, bad)) in sums {
                     tr { th scope="row" { (lane) } td { (operation) } td.number { (calls) }
                          td.number { (throttled) } td.number { (bad) } }
@@ -105,7 +105,7 @@ fn demand_table(demand: &CallDemand) -> Markup {
         @if fit.rows.is_empty() { p.empty { "Nothing is tracked yet, so no job reads anything." } }
         @else {
             (table("Calls that the schedules ask for",
-                   &["Job", "Calls per run", "Calls per minute", "Granted", "Maximum age"], &html! {
+                   &["Job", "#Calls per run", "#Calls per minute", "#Granted", "Maximum age"], &html! {
                 @for row in &fit.rows {
                     tr { th scope="row" { (row.kind) } td.number { (format!("{:.0}", row.calls)) }
                          td.number { (format!("{:.1}", row.requested)) } td.number { (format!("{:.1}", row.granted)) }

@@ -5,8 +5,8 @@ use crate::present::runs::RunDetail;
 use crate::store::{ExchangeRow, JournalEvent, RunChange};
 use crate::web::WebState;
 use crate::web::layout::{
-    PageFailure, PageResult, change_link, exchange_link, live_part, number, optional_text, optional_time,
-    respond, table, text, time,
+    PageFailure, PageResult, change_link, exchange_link, live_part, number, optional_sentence, optional_text,
+    optional_time, respond, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
@@ -42,7 +42,7 @@ fn summary(detail: &RunDetail) -> Markup {
             dt { "Started" } dd { (time(Timestamp(run.started_ms))) }
             dt { "Ended" } dd { (optional_time(run.ended_ms)) }
             dt { "Input" } dd { (optional_text(run.input.as_deref())) }
-            dt { "Summary" } dd { (optional_text(run.summary.as_deref())) }
+            dt { "Summary" } dd { (optional_sentence(run.summary.as_deref())) }
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn exchange_table(rows: &[ExchangeRow], nothing: &str) -> Markup {
     html! {
         @if rows.is_empty() { p.empty { (nothing) } }
         @else {
-            (table("Exchanges", &["Exchange", "Operation", "Lane", "Sent", "ms", "Verdict", "Status", "Message"],
+            (table("Exchanges", &["Exchange", "Operation", "Lane", "Sent", "#ms", "Verdict", "#Status", "Message"],
                    &html! { @for one in rows { (row(one)) } }))
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn exchange_table(rows: &[ExchangeRow], nothing: &str) -> Markup {
 fn change_table(rows: &[RunChange]) -> Markup {
     table(
         "Changes that the run carried",
-        &["Change", "Exchange", "Kind", "Written", "State", "Detail"],
+        &["Change", "Exchange", "Kind", "#Written", "State", "Detail"],
         &html! {
             @for row in rows {
                 tr { th scope="row" { (change_link(&row.key)) }
@@ -83,7 +83,7 @@ fn change_table(rows: &[RunChange]) -> Markup {
                      td { (text(&row.kind)) }
                      td.number { (number(row.written)) }
                      td { (row.state.replace('_', " ")) }
-                     td { (optional_text(row.detail.as_deref().or(row.reason.as_deref()))) } }
+                     td { (optional_sentence(row.detail.as_deref().or(row.reason.as_deref()))) } }
             }
         },
     )

@@ -10,8 +10,8 @@ use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, change_link, live_part, optional_text,
-    respond, table, text, time,
+    PageResult, action_button, action_form, address, address_with, change_link, live_part, optional_sentence,
+    optional_text, respond, sentence, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
@@ -29,7 +29,7 @@ pub(super) async fn show_sku(
 ) -> PageResult {
     let subject = match ExplainedSku::find(&web.store, &name, None).await {
         Err(ExplainError::NothingKnown(why)) if is_tracked(&web, &name).await? => {
-            let body = || html! { p.empty { (text(&why)) } (untrack_form(&request, &name)) };
+            let body = || html! { p.empty { (sentence(&why)) } (untrack_form(&request, &name)) };
             let data = || json!({"sku": name, "remark": why, "stock_levels": []});
             return Ok(respond(&request, &name, data, body));
         }
@@ -42,7 +42,7 @@ pub(super) async fn show_sku(
     let now = web.now();
     let body = || {
         html! {
-            @if let Some(remark) = &subject.remark { p.banner.note { (text(remark)) } }
+            @if let Some(remark) = &subject.remark { p.banner.note { (sentence(remark)) } }
             p { a href=(address_with("/journal", &[("sku", &subject.sku)])) { "The exchanges of this SKU" } }
             @for level in &levels { (level_part(&request, &subject.sku, level, &unshown, now)) }
             (untrack_form(&request, &subject.sku))
@@ -74,10 +74,10 @@ fn level_part(
     let heading = format!("{name} ({})", level.warehouse_id);
     html! {
         (live_part(&id, &heading, &html! {
-            p.quantity { (text(&explained.current_state_text())) }
+            p.quantity { (sentence(&explained.current_state_text())) }
             @if let Some(row) = unshown { (unshown_write(row)) }
             (quantity_chart(explained, &heading, now))
-            @for next in &explained.next_steps { p { "Next: " (text(next)) } }
+            @for next in &explained.next_steps { p { "Next: " (sentence(next)) } }
             (changes_table(&explained.steps))
             h3 { "History" }
             (timeline(explained))
@@ -141,7 +141,7 @@ fn changes_table(steps: &[ExplainStep]) -> Markup {
                     tr {
                         th scope="row" { (change_link(&change.key)) }
                         td { (optional_text(change.state.as_deref().map(|state| state.replace('_', " ")).as_deref())) }
-                        td { (optional_text(change.detail.as_deref().or(change.reason.as_deref()))) }
+                        td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
                         td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
                         td { (time(step.at)) }
                     }
@@ -161,7 +161,7 @@ fn timeline(explained: &StockLevelExplanation) -> Markup {
                     @if let Some(position) = step.position.filter(|position| *position > 0) {
                         a.position href={ "/journal/" (position) } { "#" (position) } " "
                     }
-                    (text(&step.to_string()))
+                    (sentence(&step.to_string()))
                     @if let Some(by) = &step.by { " " span.none { "by " (text(by.as_str())) } }
                 }
             }

@@ -122,7 +122,7 @@ impl StockView<'_> {
             by_sku.insert((&row.sku, row.warehouse_id), row);
         }
         let names: Vec<String> =
-            self.warehouses.iter().map(|row| format!("{} ({})", row.name, row.id)).collect();
+            self.warehouses.iter().map(|row| format!("#{} ({})", row.name, row.id)).collect();
         let mut headings = vec!["SKU", "Name"];
         headings.extend(names.iter().map(String::as_str));
         headings.push("Age");

@@ -3,6 +3,7 @@
 use super::webdriver::{Browser, pictures};
 use super::{Visit, disagree, zero_everything};
 use crate::support::{Working, World};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::Command;
 use tallyd::sandbox::SandboxOptions;
@@ -193,8 +194,55 @@ async fn every_page_fits_narrow_and_wide_screens_and_everybody() {
                      result.violations.map(one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).slice(0, 3).join(' | '))))",
                 )
                 .await;
-            assert_eq!(found, serde_json::json!([]), "{name} in the {scheme} scheme");
+            assert_eq!(found, json!([]), "{name} in the {scheme} scheme");
         }
     }
+    desk.close().await;
+}
+
+/// The end of the daemon changes no row that a page shows.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_shows_that_the_daemon_has_ended() {
+    let Some(desk) = Desk::open(true, "").await else { return };
+    desk.go("/").await;
+    desk.browser.until("all is well", |text| text.contains("all is well")).await;
+    let Desk { world: _world, daemon, visit, browser } = desk;
+    daemon.stop().await;
+    browser.until("the end is shown", |text| text.contains("tallyd does not run")).await;
+    browser.quit().await;
+    visit.stop().await;
+}
+
+/// The picture of the README: `docs/page.png` is a copy of `target/pictures/readme.png`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_is_pictured_for_the_readme() {
+    let settings = "[limits]\ncalls_per_minute = 120\n[quantities]\npolicy = \"ask\"\n";
+    let Some(desk) = Desk::open(true, settings).await else { return };
+    let levels: Vec<_> =
+        desk.world.shop().await.into_iter().filter(|(_, _, quantity)| *quantity >= 20).collect();
+    disagree(&desk.world, "count-417", &levels[0]).await;
+    let pause = [("action", "pause"), ("job", "push"), ("why", "until the sales are seen")];
+    desk.visit.act("/jobs", &pause).await;
+    for (number, (sku, warehouse, _)) in levels.iter().skip(1).take(5).enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 12}).to_string();
+        desk.world.change(&format!("receipt-{}", 31 + number), "quantity.adjust", &body).await;
+        desk.world.sandbox.sell_units(sku, *warehouse, 3).await.unwrap();
+    }
+    for (sku, warehouse, quantity) in levels.iter().skip(1).take(5) {
+        let fact = format!("SELECT quantity FROM stock WHERE sku = '{sku}' AND warehouse_id = {warehouse}");
+        desk.world.until("the sale is seen", async |world| world.number(&fact).await == quantity - 3).await;
+    }
+    desk.visit.act("/jobs", &[("action", "resume"), ("job", "push")]).await;
+    let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    desk.world.until("the receipts arrive", async |world| world.number(applied).await == 5).await;
+    desk.browser.scheme("light").await;
+    desk.browser.resize(1200, 900).await;
+    desk.go("/").await;
+    desk.browser.until("the sale is shown", |text| text.contains("were taken by others")).await;
+    let height = desk.browser.script("return document.documentElement.scrollHeight").await;
+    desk.browser.resize(1200, u32::try_from(height.as_u64().unwrap()).unwrap()).await;
+    desk.browser.keep_picture("readme").await;
+    let size = std::fs::metadata(pictures().join("readme.png")).unwrap().len();
+    assert!((20_000..200_000).contains(&size), "{size} bytes");
     desk.close().await;
 }

@@ -1,6 +1,6 @@
 //! Decisions and changes by forms alone, as a browser without scripts sends them, up to their effect.
 
-use super::{Visit, disagree, encoded, zero_everything};
+use super::{Visit, disagree, encoded, plain, zero_everything};
 use crate::support::World;
 use tallyd::sandbox::SandboxOptions;
 
@@ -150,6 +150,39 @@ async fn skus_orders_and_runs_are_asked_for_by_forms() {
     let unknown = visit.act("/quota", &[("action", "lift")]).await;
     assert!(unknown.contains("no wait"), "{unknown}");
     let odd = visit.act("/outbox", &[("action", "explode"), ("key", "a")]).await;
-    assert!(odd.contains("no action `explode`"), "{odd}");
+    assert!(odd.contains("no action explode"), "{odd}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_by_form_is_shown_first_and_ended_by_form() {
+    let world = world_with("").await;
+    let (daemon, visit) = (world.work().await, Visit::start(&world).await);
+    let refused = visit.act("/jobs", &[("action", "pause"), ("job", "push"), ("why", " ")]).await;
+    assert_eq!(refused, "write the reason");
+    let refused =
+        visit.act("/jobs", &[("action", "pause"), ("job", "push"), ("for", "soon"), ("why", "x")]).await;
+    assert!(refused.starts_with("for: write a number"), "{refused}");
+    let fields = [("action", "pause"), ("job", "push"), ("for", "2h"), ("why", "stock-taking <b>")];
+    let paused = visit.act("/jobs", &fields).await;
+    assert!(paused.starts_with("push is paused since") && paused.contains("stock-taking <b>"), "{paused}");
+    assert!(world.number("SELECT until_ms - since_ms FROM pause WHERE job = 'push'").await == 7_200_000);
+    let (first, rest) = (plain(&visit.get("/").await.body), visit.get("/jobs").await.body);
+    let place = |text: &str| first.find(text).unwrap_or_else(|| panic!("no {text}: {first}"));
+    assert!(place("push is paused since") < place("all else is well"), "{first}");
+    assert!(plain(&rest).find("push is paused since") < plain(&rest).find("The last 24 hours"), "{rest}");
+    let (sku, warehouse, quantity) = level(&world).await;
+    let fields = [("action", "adjust"), ("warehouse", &*warehouse.to_string()), ("delta", "-2")];
+    visit.act(&page_of(&sku), &fields).await;
+    assert_eq!(visit.act("/jobs", &[("action", "resume"), ("job", "push")]).await, "push: resumed");
+    assert_eq!(world.shop_level(&sku, warehouse).await, quantity, "nothing was sent during the pause");
+    world
+        .until("the change is sent", async |world| world.shop_level(&sku, warehouse).await == quantity - 2)
+        .await;
+    let again = visit.act("/jobs", &[("action", "resume"), ("job", "push")]).await;
+    assert_eq!(again, "push: it was not paused");
+    let decided = "SELECT count(*) FROM event WHERE kind IN ('job.paused', 'job.resumed') \
+                   AND decided_by = 'token:tallyd.db-web-token'";
+    assert_eq!(world.number(decided).await, 2);
     daemon.stop().await;
 }

@@ -6,9 +6,12 @@
 
 mod browser;
 mod door;
+mod findings;
 mod forms;
 mod live;
 mod pages;
+mod speed;
+mod states;
 mod webdriver;
 
 use crate::support::World;
@@ -18,6 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tallyd::config::Config;
 use tallyd::daemon::SystemClock;
+use tallyd::model::Clock;
 use tallyd::present::pages::{PagesOptions, RunningPages};
 use tallyd::web::start_pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,7 +72,8 @@ pub(crate) struct Visit {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     pub(crate) cookie: String,
-    running: RunningPages,
+    /// The page of this process; `None`: it is a process of its own.
+    running: Option<RunningPages>,
 }
 
 impl Visit {
@@ -77,11 +82,21 @@ impl Visit {
     }
 
     pub(crate) async fn with(config: Config, is_read_only: bool) -> Self {
+        Self::by_clock(config, is_read_only, Arc::new(SystemClock)).await
+    }
+
+    pub(crate) async fn by_clock(config: Config, is_read_only: bool, clock: Arc<dyn Clock>) -> Self {
         let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only };
-        let running = start_pages(config, Arc::new(SystemClock), options).await.unwrap();
-        let (address, token) = running.url.strip_prefix("http://").unwrap().split_once("/?token=").unwrap();
+        let running = start_pages(config, clock, options).await.unwrap();
+        let visit = Self::at(&running.url).await;
+        Self { running: Some(running), ..visit }
+    }
+
+    /// Visits the page at an address with its token.
+    pub(crate) async fn at(url: &str) -> Self {
+        let (address, token) = url.strip_prefix("http://").unwrap().split_once("/?token=").unwrap();
         let (address, token) = (address.parse().unwrap(), token.to_owned());
-        let mut visit = Self { address, token, cookie: String::new(), running };
+        let mut visit = Self { address, token, cookie: String::new(), running: None };
         let answer = visit.raw(&format!("GET /?token={} HTTP/1.1\r\n", visit.token)).await;
         assert_eq!(answer.status, 303, "{answer:?}");
         visit.cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
@@ -89,13 +104,13 @@ impl Visit {
     }
 
     pub(crate) async fn stop(self) {
-        self.running.stop.cancel();
+        self.running.as_ref().unwrap().stop.cancel();
         self.ended().await;
     }
 
     /// Waits until the page has ended by itself.
     pub(crate) async fn ended(self) {
-        timeout(PATIENCE, self.running.ended).await.unwrap().unwrap();
+        timeout(PATIENCE, self.running.unwrap().ended).await.unwrap().unwrap();
     }
 
     /// Sends a request line with headers; the usual host and the end of the head are added.
@@ -159,9 +174,18 @@ impl Visit {
         assert_eq!(answer.status, 303, "{answer:?}");
         let page = self.get(answer.header("location").unwrap()).await.body;
         let (_, notice) = page.split_once("class=\"notice").unwrap_or_else(|| panic!("no notice: {page}"));
-        let (_, text) = notice.split_once("<bdi>").unwrap();
-        text.split("</bdi>").next().unwrap().to_owned()
+        let (_, text) = notice.split_once('>').unwrap();
+        plain(text.split("</p>").next().unwrap())
     }
+}
+
+/// Returns the text of a part of a page, as a person reads it.
+pub(crate) fn plain(html: &str) -> String {
+    let mut text = String::new();
+    for (index, part) in html.split('<').enumerate() {
+        text.push_str(if index == 0 { part } else { part.split_once('>').unwrap().1 });
+    }
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// Inserts a count of 0 for every stock level above zero, in one commit, and returns their number.

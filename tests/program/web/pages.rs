@@ -64,8 +64,13 @@ async fn texts_from_outside_stay_text_on_every_page() {
     );
     world.change(key, "quantity.set", &body).await;
     world.sql(&format!("INSERT INTO tracked_sku (sku) VALUES ('{hostile}')")).await;
-    world.sql("UPDATE warehouse SET name = '<b>\u{202e}Attic\u{1b}[2J</b>'; UPDATE exchange SET message = '<i>\u{1b}[31m\u{202e}</i>'").await;
     world.once().await;
+    world
+        .sql(
+            "UPDATE warehouse SET name = '<b>\u{202e}Attic\u{1b}[2J</b>'; \
+             UPDATE exchange SET message = '<i>\u{1b}[31m\u{202e}</i>'",
+        )
+        .await;
     let visit = Visit::start(&world).await;
     let run = world.number("SELECT max(id) FROM run").await;
     let sku_page = "/stock/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E".to_owned();
@@ -81,7 +86,10 @@ async fn texts_from_outside_stay_text_on_every_page() {
         "/stock?q=%3Cimg",
         "/journal?sku=%3Cb%3E",
     ];
-    let named = [sku_page.clone(), change_page.clone(), format!("/jobs/{run}")];
+    let (known, ..) = world.shop().await.remove(0);
+    let known = format!("/stock/{known}");
+    assert!(visit.get(&known).await.body.contains("Attic"));
+    let named = [sku_page.clone(), change_page.clone(), format!("/jobs/{run}"), known];
     for address in pages.iter().map(|one| (*one).to_owned()).chain(named) {
         let answer = visit.get(&address).await;
         assert_eq!(answer.status, 200, "{address}: {}", answer.body);
