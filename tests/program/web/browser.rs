@@ -216,7 +216,7 @@ async fn an_open_page_shows_that_the_daemon_has_ended() {
 /// The picture of the README: `docs/page.png` is a copy of `target/pictures/readme.png`.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_is_pictured_for_the_readme() {
-    let settings = "[limits]\ncalls_per_minute = 120\n[quantities]\npolicy = \"ask\"\n";
+    let settings = "[limits]\ncalls_per_minute = 600\n[quantities]\npolicy = \"ask\"\n";
     let Some(desk) = Desk::open(true, settings).await else { return };
     let levels: Vec<_> =
         desk.world.shop().await.into_iter().filter(|(_, _, quantity)| *quantity >= 20).collect();
