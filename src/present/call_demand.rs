@@ -13,38 +13,43 @@ pub(crate) struct CallDemand {
     pub(crate) work: EntriesToRead,
 }
 
-/// The numbers of tracked entries, and of SKUs per call.
+/// The numbers of tracked entries.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct EntriesToRead {
     pub(crate) skus: usize,
-    pub(crate) skus_per_call: usize,
     pub(crate) orders: usize,
     pub(crate) shipments: usize,
     pub(crate) storefronts: usize,
     pub(crate) kits: usize,
 }
 
-impl CallDemand {
-    pub(crate) async fn read(config: &Config, store: &Store, now: Timestamp) -> Result<Self, StoreError> {
+impl EntriesToRead {
+    pub(crate) async fn count(store: &Store, now: Timestamp) -> Result<Self, StoreError> {
         let orders = store.tracked_order_due(now).await?;
-        let work = EntriesToRead {
+        Ok(Self {
             skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
-            skus_per_call: usize::try_from(config.jobs.skus_per_call).unwrap_or(1),
             orders: orders.open.len() + orders.named.len(),
             shipments: store.shipment_due(now).await?.len(),
             storefronts: store.storefront_ids().await?.len(),
             kits: store.kit_ids().await?.len(),
-        };
+        })
+    }
+}
+
+impl CallDemand {
+    pub(crate) fn new(config: &Config, work: EntriesToRead) -> Self {
         let enabled = config.jobs.enabled_schedules();
         let counts_are_read = enabled.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
+        let skus_per_call = usize::try_from(config.jobs.skus_per_call).unwrap_or(1).max(1);
         let demands = enabled.into_iter().map(|(kind, schedule)| JobDemand {
             kind,
-            calls: calls_per_run(kind, &work),
+            calls: calls_per_run(kind, &work, skus_per_call),
             interval: schedule.interval_hint(),
             may_hold_back: kind == JobKind::OrderLines && counts_are_read,
         });
         let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
         let bulk = config.limits.own_limit().saturating_sub(config.limits.reserved_calls).max(1);
-        Ok(Self { fit: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work })
+        Self { fit: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
     }
 }
 
@@ -52,9 +57,9 @@ impl CallDemand {
 ///
 /// An allocation is read once in a line's life, and a month on which two reads agree is not read again.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
-fn calls_per_run(kind: JobKind, work: &EntriesToRead) -> f64 {
+fn calls_per_run(kind: JobKind, work: &EntriesToRead, skus_per_call: usize) -> f64 {
     let calls = match job_calls(kind) {
-        JobCalls::PerSkuPage => work.skus.div_ceil(work.skus_per_call.max(1)),
+        JobCalls::PerSkuPage => work.skus.div_ceil(skus_per_call),
         JobCalls::PerOrder => work.orders,
         JobCalls::PerShipment => work.shipments,
         JobCalls::PerStorefront => work.storefronts,

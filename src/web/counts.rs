@@ -1,10 +1,11 @@
-//! The mirror's counts, which read every row of some tables.
+//! The counts of the mirror and of tracked entries, which read every row of some tables.
 //!
 //! With a million SKUs that takes longer than a page may. Counts that took long are therefore counted again in the
 //! background, during a tenth of the time at most, and a page shows the last ones.
 
 use crate::model::{Clock, Moment};
 use crate::present::ViewError;
+use crate::present::call_demand::EntriesToRead;
 use crate::store::{MirrorCounts, Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,8 +13,15 @@ use std::time::Duration;
 /// Longest time of a count for which a page waits.
 const WAIT_MAX: Duration = Duration::from_millis(15);
 
+/// The counts of pages.
+#[derive(Clone, Copy)]
+pub(super) struct SlowCounts {
+    pub(super) mirror: MirrorCounts,
+    pub(super) to_read: EntriesToRead,
+}
+
 /// The last counts.
-pub(super) struct MirrorCounter {
+pub(super) struct SlowCounter {
     store: Store,
     clock: Arc<dyn Clock>,
     last: Mutex<Option<LastCounts>>,
@@ -21,7 +29,7 @@ pub(super) struct MirrorCounter {
 
 #[derive(Clone, Copy)]
 struct LastCounts {
-    counts: MirrorCounts,
+    counts: SlowCounts,
     at: Moment,
     took: Duration,
     is_counting: bool,
@@ -38,13 +46,13 @@ impl LastCounts {
     }
 }
 
-impl MirrorCounter {
+impl SlowCounter {
     pub(super) fn new(store: Store, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { store, clock, last: Mutex::default() })
     }
 
     /// Returns the counts, new ones where that is quick.
-    pub(super) async fn counts(self: &Arc<Self>) -> Result<MirrorCounts, ViewError> {
+    pub(super) async fn counts(self: &Arc<Self>) -> Result<SlowCounts, ViewError> {
         let last = self.update(|last| {
             let shown = last.filter(LastCounts::is_shown);
             let is_due = shown.is_some_and(|shown| shown.is_due(self.clock.moment()));
@@ -56,7 +64,7 @@ impl MirrorCounter {
             let counter = Arc::clone(self);
             tokio::spawn(async move {
                 if let Err(error) = counter.count().await {
-                    tracing::debug!("cannot count the mirror: {error}");
+                    tracing::debug!("cannot count the rows: {error}");
                     counter.update(|last| last.iter_mut().for_each(|last| last.is_counting = false));
                 }
             });
@@ -64,9 +72,12 @@ impl MirrorCounter {
         Ok(counts)
     }
 
-    async fn count(&self) -> Result<MirrorCounts, StoreError> {
+    async fn count(&self) -> Result<SlowCounts, StoreError> {
         let begun = self.clock.moment();
-        let counts = self.store.mirror_counts().await?;
+        let counts = SlowCounts {
+            mirror: self.store.mirror_counts().await?,
+            to_read: EntriesToRead::count(&self.store, self.clock.now()).await?,
+        };
         let at = self.clock.moment();
         let took = at.duration_since(begun);
         self.update(|last| *last = Some(LastCounts { counts, at, took, is_counting: false }));

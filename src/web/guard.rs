@@ -5,7 +5,8 @@
 
 use super::WebState;
 use super::access::TokenExchange;
-use super::request::FormFields;
+use super::layout::PageFailure;
+use super::request::{FormFields, wants_json};
 use super::server::{HEAD_MAX_BYTES, HEADERS_MAX};
 use crate::telemetry::event;
 use axum::body::{Body, HttpBody};
@@ -40,10 +41,14 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 
 /// Passes an admitted request to its page.
 pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, next: Next) -> Response {
+    let wants_json = wants_json(request.headers());
     let mut response = match admit(&web, request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => *refusal,
     };
+    if let Some(failure) = response.extensions().get::<PageFailure>().filter(|_| wants_json) {
+        response = failure.to_json();
+    }
     let headers = response.headers_mut();
     for (name, value) in &SECURITY_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

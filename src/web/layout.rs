@@ -6,11 +6,12 @@ use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
 use crate::present::sentence::{SentencePart, sentence_parts};
 use crate::telemetry::{event, plain_json, plain_line};
+use axum::Extension;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Characters of a path's segment that are encoded: all but the unreserved ones, so `/` too.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -26,8 +27,8 @@ const SECTIONS: [(&str, &str); 7] = [
     ("/quota", "Quota"),
 ];
 
-/// A page that cannot be shown.
-#[derive(Debug)]
+/// A page that cannot be shown. It is an extension of its answer, so that a request for data gets data.
+#[derive(Clone, Debug)]
 pub(super) struct PageFailure(StatusCode, String);
 
 /// The answer of a page.
@@ -36,6 +37,11 @@ pub(super) type PageResult = Result<Response, PageFailure>;
 impl PageFailure {
     pub(super) fn not_found(text: impl Into<String>) -> Self {
         Self(StatusCode::NOT_FOUND, text.into())
+    }
+
+    /// Returns the answer to a request for data.
+    pub(super) fn to_json(&self) -> Response {
+        json_response(self.0, &json!({"error": self.1}))
     }
 }
 
@@ -54,10 +60,11 @@ impl<E: Into<ViewError>> From<E> for PageFailure {
 
 impl IntoResponse for PageFailure {
     fn into_response(self) -> Response {
-        let Self(status, why) = self;
+        let Self(status, why) = &self;
         let title = status.canonical_reason().unwrap_or("Error");
-        let page = frame(title, None, &html! { p { (text(&why)) } p { a href="/" { "To the overview" } } });
-        (status, Html(page.into_string())).into_response()
+        let page =
+            frame(title, None, &html! { p { (sentence(why)) } p { a href="/" { "To the overview" } } });
+        (*status, Extension(self.clone()), Html(page.into_string())).into_response()
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `request.rs` | a request as a page sees it: session, fields, wanted form of the answer |
 //! | `layout.rs` | the frame of a page, and its small parts: times, texts, links |
 //! | `chart.rs` | charts as SVG |
-//! | `counts.rs` | the mirror's counts, which are slow with many SKUs |
+//! | `counts.rs` | counts that are slow with many SKUs |
 //! | `live.rs` | server-sent events |
 //! | `decisions.rs` | the answer to a form |
 //! | `pages/` | one file per page |
@@ -35,7 +35,7 @@ mod request;
 mod server;
 
 use self::access::AccessControl;
-use self::counts::MirrorCounter;
+use self::counts::SlowCounter;
 use self::hosts::AllowedHosts;
 use self::live::ChangeFeed;
 use crate::config::Config;
@@ -57,7 +57,7 @@ struct WebState {
     access: AccessControl,
     hosts: AllowedHosts,
     feed: ChangeFeed,
-    counter: Arc<MirrorCounter>,
+    counter: Arc<SlowCounter>,
     is_read_only: bool,
     stop: CancellationToken,
 }
@@ -69,7 +69,7 @@ impl WebState {
 
     /// Returns the health with its figures, or the finding that the database is gone.
     async fn status(&self) -> Result<Result<StatusReport, Finding>, ViewError> {
-        let counts = Some(self.counter.counts().await?);
+        let counts = Some(self.counter.counts().await?.mirror);
         StatusReport::load(&self.config, &*self.clock, Ok(self.store.clone()), counts).await
     }
 }
@@ -110,7 +110,7 @@ async fn start(
     let web = Arc::new(WebState {
         hosts: AllowedHosts::new(names),
         feed: ChangeFeed::start(store.clone(), stop.clone()),
-        counter: MirrorCounter::new(store.clone(), Arc::clone(&clock)),
+        counter: SlowCounter::new(store.clone(), Arc::clone(&clock)),
         is_read_only: options.is_read_only,
         stop: stop.clone(),
         config,

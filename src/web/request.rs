@@ -6,7 +6,7 @@ use super::layout::PageFailure;
 use super::live::change_mark;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
@@ -83,7 +83,6 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
             web.stop.cancel();
             return Err(PageFailure::from(error).into_response());
         }
-        let accepts = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         // Without a mark, the first event makes the browser read the page again.
         let mark = change_mark(&web.store).await.unwrap_or_default();
         Ok(Self {
@@ -93,10 +92,16 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
             path: parts.uri.path().to_owned(),
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
             form: parts.extensions.get().cloned().unwrap_or_default(),
-            wants_json: accepts.is_some_and(prefers_json),
+            wants_json: wants_json(&parts.headers),
             may_act: !web.is_read_only,
         })
     }
+}
+
+/// Returns true if a request asks for data.
+pub(super) fn wants_json(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accepts.is_some_and(prefers_json)
 }
 
 /// Returns true if JSON is named before HTML.

@@ -31,7 +31,7 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
     let status = status.map_err(|finding| ViewError::Unknown(finding.full_text()))?;
     let now = web.now();
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;
-    let demand = CallDemand::read(&web.config, &web.store, now).await?;
+    let demand = CallDemand::new(&web.config, web.counter.counts().await?.to_read);
     let mut sums = CallSums::new();
     for row in &calls {
         let sum = sums.entry((&row.lane, &row.operation)).or_default();

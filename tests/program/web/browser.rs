@@ -123,6 +123,7 @@ async fn addresses(desk: &Desk) -> Vec<(&'static str, String)> {
     desk.world.sql("INSERT INTO tracked_sku (sku) VALUES ('<img src=x onerror=alert(1)>')").await;
     let hostile = "SELECT count(*) FROM product WHERE sku LIKE '<img%'";
     desk.world.until("the odd SKU was read", async |world| world.number(hostile).await == 1).await;
+    desk.visit.act("/jobs", &[("action", "pause"), ("job", "top_selling"), ("why", "<b>a test</b>")]).await;
     let order = desk.world.number("SELECT min(order_id) FROM order_line").await;
     let run = desk.world.number("SELECT max(id) FROM run WHERE job = 'push'").await;
     let exchange = desk.world.number("SELECT max(id) FROM exchange WHERE ended IS NOT NULL").await;
@@ -141,6 +142,7 @@ async fn addresses(desk: &Desk) -> Vec<(&'static str, String)> {
         ("journal", "/journal".into()),
         ("exchange", format!("/journal/{exchange}")),
         ("quota", "/quota".into()),
+        ("no-page", "/nowhere".into()),
     ]
 }
 

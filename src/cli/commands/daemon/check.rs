@@ -123,7 +123,8 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
              until that transaction ends\n",
         );
     }
-    Ok(text + &demand_text(&CallDemand::read(config, &store, context.now()).await?))
+    let work = EntriesToRead::count(&store, context.now()).await?;
+    Ok(text + &demand_text(&CallDemand::new(config, work)))
 }
 
 /// Returns the calls a minute of each schedule, their sum, and the maximum age of facts.
