@@ -49,6 +49,12 @@ async fn the_data_of_each_page_is_that_of_the_command() {
     assert_eq!(page.as_array().unwrap().len(), all.len());
     assert!(page.as_array().unwrap().iter().all(|row| all.contains(row)), "{page}");
     assert_eq!(visit.get("/outbox/nobody").await.status, 404);
+    let head =
+        format!("GET /outbox/nobody HTTP/1.1\r\nAccept: application/json\r\nCookie: {}\r\n", visit.cookie);
+    let failed = visit.raw(&head).await;
+    assert_eq!((failed.status, failed.header("content-type")), (404, Some("application/json")));
+    let failed: Value = serde_json::from_str(&failed.body).unwrap();
+    assert_eq!(failed, json!({"error": "no change has the key `nobody`"}));
     assert_eq!(visit.get("/jobs?kind=nothing").await.status, 400);
 }
 
