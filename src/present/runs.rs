@@ -77,30 +77,39 @@ pub(crate) async fn journal_entries(
     after: Position,
     to: Position,
 ) -> Result<Vec<Value>, StoreError> {
-    let mut all: Vec<Value> =
-        store.exchange_details(after, to).await?.iter().map(journal_exchange_json).collect();
+    let mut all: Vec<Value> = store
+        .exchange_details(after, to)
+        .await?
+        .iter()
+        .map(|row| journal_exchange_json(row, usize::MAX))
+        .collect();
     all.extend(store.event_list(after, to).await?.iter().map(journal_event_json));
     all.sort_by_key(|entry| entry["position"].as_i64());
     Ok(all)
 }
 
-/// Returns the exchange that began or ended at a position, or the event at it.
-pub(crate) async fn journal_entry(store: &Store, at: Position) -> Result<Option<Value>, StoreError> {
+/// Returns the exchange that began or ended at a position, or the event at it. Bodies over `parsed_max` bytes are
+/// strings, because a parsed body takes ten times the memory of its text.
+pub(crate) async fn journal_entry(
+    store: &Store,
+    at: Position,
+    parsed_max: usize,
+) -> Result<Option<Value>, StoreError> {
     if let Some(exchange) = store.exchange_detail(at).await? {
-        return Ok(Some(journal_exchange_json(&exchange)));
+        return Ok(Some(journal_exchange_json(&exchange, parsed_max)));
     }
     Ok(store.event_list(Position(at.0.saturating_sub(1)), at).await?.first().map(journal_event_json))
 }
 
-fn journal_exchange_json(detail: &ExchangeDetail) -> Value {
+fn journal_exchange_json(detail: &ExchangeDetail, parsed_max: usize) -> Value {
     let row = &detail.row;
     json!({
         "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
         "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
         "sent_at": time_text(row.exchange.sent_ms), "answered_at": row.exchange.answered_ms.map(time_text),
         "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
-        "set_aside": row.is_ignored, "request": body_json(detail.request.as_deref()),
-        "response": body_json(detail.response.as_deref()),
+        "set_aside": row.is_ignored, "request": body_json(detail.request.as_deref(), parsed_max),
+        "response": body_json(detail.response.as_deref(), parsed_max),
     })
 }
 
@@ -110,7 +119,9 @@ fn journal_event_json(event: &JournalEvent) -> Value {
     entry
 }
 
-/// Returns JSON text as JSON, other text as a string.
-fn body_json(text: Option<&str>) -> Value {
-    text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+/// Returns JSON text of at most `parsed_max` bytes as JSON, other text as a string.
+fn body_json(text: Option<&str>, parsed_max: usize) -> Value {
+    let Some(text) = text else { return Value::Null };
+    let parsed = (text.len() <= parsed_max).then(|| serde_json::from_str(text).ok());
+    parsed.flatten().unwrap_or_else(|| text.into())
 }

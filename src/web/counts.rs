@@ -88,3 +88,24 @@ impl SlowCounter {
         change(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_took_long_are_shown_and_repeated_for_a_tenth_of_the_time() {
+        let to_read = EntriesToRead { skus: 0, orders: 0, shipments: 0, storefronts: 0, kits: 0 };
+        let counts = SlowCounts { mirror: MirrorCounts::default(), to_read };
+        let last = |took_ms, is_counting| LastCounts {
+            counts,
+            at: Moment(1000),
+            took: Duration::from_millis(took_ms),
+            is_counting,
+        };
+        assert!(!last(15, false).is_shown(), "a quick count is made anew for each page");
+        assert!(last(300, false).is_shown());
+        assert!(!last(300, false).is_due(Moment(4000)) && last(300, false).is_due(Moment(4001)));
+        assert!(!last(300, true).is_due(Moment(9000)), "one count at a time");
+    }
+}

@@ -13,7 +13,7 @@ use crate::web::layout::{
     optional_sentence, optional_text, optional_time, respond, sentence, sku_link, table, text, time,
     written_time,
 };
-use crate::web::pages::journal::body_block;
+use crate::web::pages::journal::{UNFOLDED_MAX_BYTES, body_block};
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
@@ -34,7 +34,7 @@ pub(super) async fn show_change(
     };
     let mut bodies = Vec::new();
     for exchange in detail.exchanges.iter().rev().take(BODIES_SHOWN) {
-        bodies.extend(journal_entry(&web.store, Position(exchange.id)).await?);
+        bodies.extend(journal_entry(&web.store, Position(exchange.id), UNFOLDED_MAX_BYTES).await?);
     }
     let body = || {
         html! {

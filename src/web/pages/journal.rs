@@ -5,16 +5,18 @@ use crate::model::{Operation, Position};
 use crate::present::ViewError;
 use crate::present::runs::{exchange_json, journal_entry};
 use crate::store::ExchangeFilter;
+use crate::telemetry::plain_lines;
 use crate::web::WebState;
 use crate::web::layout::{PageFailure, PageResult, address_with, live_part, respond, text, written_time};
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Largest body that is shown unfolded, in bytes.
-const UNFOLDED_MAX_BYTES: usize = 64 * 1024;
+/// Largest body that is pretty-printed and shown unfolded, in bytes.
+pub(super) const UNFOLDED_MAX_BYTES: usize = 64 * 1024;
 const VERDICTS: [&str; 8] =
     ["accepted", "rejected", "throttled", "refused", "transient", "not_sent", "in_doubt", "interrupted"];
 
@@ -80,7 +82,8 @@ pub(super) async fn show_entry(
 ) -> PageResult {
     let none = || PageFailure::not_found(format!("the journal has no entry at position {position}"));
     let at = position.parse().map(Position).map_err(|_| none())?;
-    let entry = journal_entry(&web.store, at).await?.ok_or_else(none)?;
+    let parsed_max = if request.wants_json { usize::MAX } else { UNFOLDED_MAX_BYTES };
+    let entry = journal_entry(&web.store, at, parsed_max).await?.ok_or_else(none)?;
     let title = match entry["type"].as_str() {
         Some("event") => format!("Event {position}"),
         _ => format!("Exchange {}", entry["position"]),
@@ -109,14 +112,14 @@ fn entry_body(entry: &Value) -> Markup {
     }
 }
 
-/// A body, pretty-printed; a large one is folded.
+/// A body, pretty-printed; a large one is folded, as it came.
 pub(super) fn body_block(body: &Value) -> Markup {
     let written = match body {
         Value::Null => return html! { p.none { "There is none, or it was removed from the journal." } },
-        Value::String(text) => text.clone(),
-        other => format!("{other:#}"),
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        other => Cow::Owned(format!("{other:#}")),
     };
-    let shown: String = crate::telemetry::plain_lines(&written).into_owned();
+    let shown = plain_lines(&written);
     let block = html! { pre tabindex="0" { bdi { (shown) } } };
     html! {
         @if shown.len() > UNFOLDED_MAX_BYTES {

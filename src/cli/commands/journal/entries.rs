@@ -67,7 +67,7 @@ pub(in crate::cli) async fn journal_command(context: &CliContext, command: Comma
 }
 
 async fn show_entry(context: &CliContext, id: i64, output: OutputArgs) -> CommandResult {
-    let entry = journal_entry(&context.open_store().await?, Position(id)).await?;
+    let entry = journal_entry(&context.open_store().await?, Position(id), usize::MAX).await?;
     let entry =
         entry.ok_or_else(|| CommandFailure::failed(format!("the journal has no entry at position {id}")))?;
     Ok(output.render(|| &entry, || entry_text(&entry)).into())
