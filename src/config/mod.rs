@@ -93,7 +93,8 @@ impl Config {
         let tree = layers::merge_layers(&text, &overrides).map_err(failed)?;
         let mut report = ReaderReport::default();
         Ok(SectionReader::read_table(&mut report, String::new(), tree, |root| {
-            let service = root.read_section("service", |table| ServiceConfig::from_table(table, &key_context));
+            let service =
+                root.read_section("service", |table| ServiceConfig::from_table(table, &key_context));
             let notifiers = notify::read_notifiers(root, &service.base_url);
             (service, notifiers)
         }))

@@ -405,7 +405,8 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "Bearer of-its-own\n").unwrap();
     let more = format!("header = \"authorization\"\nheader_file = {secret:?}\non = [\"daemon\"]\n");
-    let ping = format!("[[notify]]\nping = \"{}/ping\"\n", receiver.address);
+    let ping =
+        format!("[[notify]]\nping = \"{}/ping\"\n[[notify]]\ncommand = [\"/bin/true\"]\n", receiver.address);
     let config = dir.path().join("tallyd.toml");
     let path = dir.path().join("none.db");
     let text = format!(
@@ -421,7 +422,8 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
         (output.status.code().unwrap(), said)
     };
     let said = run(&["notify", "test"], BTreeMap::new()).await;
-    let delivered = "webhook 127.0.0.1: delivered\nping 127.0.0.1: delivered\n";
+    let delivered = "webhook 127.0.0.1: delivered\nping 127.0.0.1: delivered\n\
+                     command /bin/true: delivered outside of the unit's sandbox, in which the daemon runs the command\n";
     assert_eq!(said, (0, delivered.to_owned()));
     let environment =
         BTreeMap::from([("MONITOR_INVOCATION_ID", "4711"), ("MONITOR_SERVICE_RESULT", "signal")]);
@@ -441,7 +443,8 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
     assert!(heads[0].to_lowercase().contains("\r\nauthorization: bearer of-its-own"), "{heads:?}");
     assert!(!path.exists(), "no database is opened");
     // The daemon does not start with this file; its notifiers tell it all the same.
-    std::fs::write(&config, format!("[limits]\nshare = 9\n[jobs.balances]\nschedule = \"often\"\n{text}")).unwrap();
+    std::fs::write(&config, format!("[limits]\nshare = 9\n[jobs.balances]\nschedule = \"often\"\n{text}"))
+        .unwrap();
     let said = run(&["notify", "daemon-failed", "tallyd.service"], environment).await;
     assert_eq!(said, (0, String::new()));
     assert_eq!(receiver.bodies_of("POST /hook").pop().unwrap()["id"], "tallyd.service-4711");

@@ -369,9 +369,21 @@ async fn the_blocks_of_the_readme_run_on_a_fresh_host() {
     let here = [("127.0.0.1:8399", host.sandbox.local_addr().to_string())];
     let applied = "tallyd job run push; tallyd outbox show pick-1 | grep -q '^state *applied'";
     let outputs = host.run_page("README.md", &[("curl -s", applied)], &here).await;
-    assert_eq!(outputs.len(), 5);
-    assert!(outputs[0].contains("accepts the keys"), "{}", outputs[0]);
-    assert!(outputs[3].contains(r#"{"OrderId":40000041}"#), "{}", outputs[3]);
+    assert_eq!(outputs.len(), 6);
+    assert!(outputs[1].contains("accepts the keys"), "{}", outputs[1]);
+    assert!(outputs[2].starts_with("1 SKU(s) newly tracked"), "{}", outputs[2]);
+    assert!(outputs[4].contains(r#"{"OrderId":40000041}"#), "{}", outputs[4]);
+}
+
+/// A fresh host has neither tallyd nor curl.
+#[test]
+fn the_readme_installs_a_tool_before_it_uses_it() {
+    let text = include_str!("../../README.md");
+    let (_, steps) = text.split_once("\n## Five minutes").unwrap();
+    let install = steps.find("sudo apt install ./tallyd_*.deb curl").unwrap();
+    for command in ["\ntallyd ", "\nsudo tallyd ", "\ncurl "] {
+        assert!(steps.find(command).unwrap() > install, "{command}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, ServiceConfig};
 use crate::daemon;
 use crate::model::{RetryDelays, Timestamp};
-use crate::notify::{NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
+use crate::notify::{NoticeChannel, NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
 use crate::store::host_name;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -47,6 +47,9 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
         let item = NoticeItem::new(topic, message, "nothing", now);
         let sent = send(&sender, notifier, &format!("test-{}", now.0), item, true).await;
         let line = match sent {
+            Ok(()) if matches!(notifier.channel, NoticeChannel::Command { .. }) => {
+                "delivered outside of the unit's sandbox, in which the daemon runs the command".to_owned()
+            }
             Ok(()) => "delivered".to_owned(),
             Err(why) => {
                 output.exit_code = 1;
