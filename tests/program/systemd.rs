@@ -301,6 +301,12 @@ fn the_units_say_what_the_design_promises() {
         ] {
             assert!(text.lines().any(|own| own.starts_with(start)), "{} lacks {start}", unit.display());
         }
+        // A daemon that cannot come back is told of within a minute; a start that fails takes up to a second.
+        let number = |key: &str| {
+            let value = text.lines().find_map(|own| own.strip_prefix(key)).unwrap();
+            value.trim_end_matches('s').parse::<u64>().unwrap()
+        };
+        assert!(number("StartLimitBurst=") * (number("RestartSec=") + 1) <= 50, "{}", unit.display());
     }
 }
 
