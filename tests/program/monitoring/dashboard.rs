@@ -110,9 +110,16 @@ async fn every_query_of_the_dashboard_returns_data_from_a_demo() {
     }
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("demo");
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_tallyd"));
-    demo.args(["demo", "--seconds", "4", "--keep"]).arg(&kept).stdin(Stdio::null()).stdout(Stdio::null());
-    let demo = Ended(demo.spawn().unwrap());
+    // The demonstration ends first: the metrics at its resumption are then those of a mirror with SKUs.
+    let demo = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+        .args(["demo", "--seconds", "4", "--keep"])
+        .arg(&kept)
+        .output()
+        .unwrap();
+    assert!(demo.status.success(), "{}", String::from_utf8_lossy(&demo.stdout));
+    let mut resumed = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    resumed.args(["demo", "--resume"]).arg(&kept).stdin(Stdio::null()).stdout(Stdio::null());
+    let resumed = Ended(resumed.spawn().unwrap());
     let (metrics_port, serving) = serve_file(kept.join("tallyd.prom")).await;
     let (prometheus, port) = start_prometheus(folder.path(), metrics_port);
 
@@ -128,5 +135,5 @@ async fn every_query_of_the_dashboard_returns_data_from_a_demo() {
     let skus = until_data(port, "tallyd_mirror_skus > 0").await;
     assert_eq!(skus.len(), 1, "the metrics are those of a demonstration with SKUs: {skus:?}");
     serving.abort();
-    drop((prometheus, demo));
+    drop((prometheus, resumed));
 }
