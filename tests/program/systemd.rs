@@ -310,6 +310,23 @@ fn the_units_say_what_the_design_promises() {
     }
 }
 
+/// A command of a notifier that works in the daemon's unit works in that of the notice too.
+#[test]
+fn the_unit_of_the_notice_has_the_sandbox_of_the_daemon() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let (daemon, notice) = (read("tallyd.service"), read("tallyd-notify@.service"));
+    let fences = |text: &str| -> Vec<String> {
+        let (_, sandbox) = text.split_once("\nProtectSystem=strict\n").unwrap();
+        let lines = sandbox.lines().take_while(|line| *line != "[Install]");
+        lines.filter(|line| line.contains('=')).map(str::to_owned).collect()
+    };
+    assert!(fences(&daemon).len() > 20);
+    assert_eq!(fences(&notice), fences(&daemon));
+    // The daemon's StateDirectory=, which the notice must not create with another mode.
+    assert!(notice.lines().any(|line| line == "ReadWritePaths=-/var/lib/tallyd"));
+}
+
 #[test]
 fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
     if !tool("systemd-analyze") {
