@@ -16,8 +16,8 @@ pub mod wire;
 
 pub use transport::{
     ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
-    PlatformRequest, PlatformResponse, ReceiverClient, SendFuture, SetupError, Transport, TransportError,
-    WasSent, mask_account_keys, receiver_host,
+    PlatformRequest, PlatformResponse, ReceiverClient, SendCheck, SendFuture, SetupError, Transport,
+    TransportError, WasSent, mask_account_keys, receiver_host,
 };
 pub use verdict::{ThrottleKind, Verdict, classify_outcome, parse_retry_after};
 
@@ -41,6 +41,13 @@ impl Client {
     pub async fn send(&self, request: PlatformRequest) -> CallReply {
         let operation = request.operation;
         let outcome = self.transport.send(request).await;
+        CallReply::from_outcome(operation, outcome, self.clock.now())
+    }
+
+    /// Sends the request as [`Client::send`] does, unless its check fails before the connection takes its body.
+    pub async fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> CallReply {
+        let operation = request.operation;
+        let outcome = self.transport.send_checked(request, check).await;
         CallReply::from_outcome(operation, outcome, self.clock.now())
     }
 }

@@ -77,11 +77,29 @@ impl Config {
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            let why = format!("it cannot be read ({error}); name another with --config");
-            ConfigError::for_file(Some(file.into()), why)
-        })?;
-        Self::read_layers(&text, environment, Some(file.into()))
+        Self::read_layers(&read_file(file)?, environment, Some(file.into()))
+    }
+
+    /// Reads the connection and the notifiers, whatever problems the file has elsewhere. A problem of a notifier leaves
+    /// it out, or leaves a value at its default.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or parsed.
+    pub fn load_notifiers(
+        file: &Path,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(ServiceConfig, Vec<NotifierSettings>), ConfigError> {
+        let (text, environment) = (read_file(file)?, environment.into_iter().collect());
+        let (key_context, overrides) = KeyContext::split_variables(environment, Some(file));
+        let failed = |why| ConfigError::for_file(Some(file.into()), why);
+        let tree = layers::merge_layers(&text, &overrides).map_err(failed)?;
+        let mut report = ReaderReport::default();
+        Ok(SectionReader::read_table(&mut report, String::new(), tree, |root| {
+            let service =
+                root.read_section("service", |table| ServiceConfig::from_table(table, &key_context));
+            let notifiers = notify::read_notifiers(root, &service.base_url);
+            (service, notifiers)
+        }))
     }
 
     /// Reads a configuration from text, without an environment.
@@ -164,4 +182,11 @@ impl Config {
         });
         (config, report)
     }
+}
+
+fn read_file(file: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let why = format!("it cannot be read ({error}); name another with --config");
+        ConfigError::for_file(Some(file.into()), why)
+    })
 }

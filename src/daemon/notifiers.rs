@@ -4,7 +4,7 @@
 
 use super::settings;
 use crate::client::AccountKeys;
-use crate::config::Config;
+use crate::config::{Config, ServiceConfig};
 use crate::exec::JobContext;
 use crate::health::HealthReport;
 use crate::model::{Clock, Moment};
@@ -51,17 +51,17 @@ impl PingTimes {
 }
 
 /// Returns the sender of the notices. Keys that cannot be read are not masked: the daemon has none then.
-pub(crate) fn notice_sender(config: &Config) -> NoticeSender {
-    let keys = config.service.keys.read_keys().ok();
+pub(crate) fn notice_sender(service: &ServiceConfig) -> NoticeSender {
+    let keys = service.keys.read_keys().ok();
     let keys = keys.map(|keys| AccountKeys { integration: keys.integration, gateway: keys.gateway });
-    NoticeSender { http: settings::http_settings(config), keys }
+    NoticeSender { http: settings::http_settings(service), keys }
 }
 
 impl Notifiers {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             settings: config.notifiers.clone().into(),
-            sender: notice_sender(config),
+            sender: notice_sender(&config.service),
             pings: PingTimes::default(),
             due_pings: Vec::new(),
             is_delivering: false,
@@ -73,7 +73,7 @@ impl Notifiers {
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
-        (self.settings, self.sender) = (config.notifiers.clone().into(), notice_sender(config));
+        (self.settings, self.sender) = (config.notifiers.clone().into(), notice_sender(&config.service));
     }
 
     /// Collects what is to be told after a health check.
@@ -157,7 +157,7 @@ pub(super) async fn send_ping(sender: &NoticeSender, notifier: &NotifierSettings
 /// Sends the due pings of a host that stands by, without waiting for them.
 pub(super) fn ping_from_standby(config: &Config, times: &mut PingTimes, clock: &dyn Clock) {
     for notifier in times.take_due(&config.notifiers, clock.moment()) {
-        let (sender, notifier) = (notice_sender(config), notifier.clone());
+        let (sender, notifier) = (notice_sender(&config.service), notifier.clone());
         drop(tokio::spawn(async move { send_ping(&sender, &notifier, true).await }));
     }
 }

@@ -2,14 +2,13 @@
 
 use super::standby::send_within;
 use crate::client::HttpSettings;
-use crate::config::{self, Config, JobConfig};
+use crate::config::{self, Config, JobConfig, ServiceConfig};
 use crate::exec::{BackupSettings, JobSettings};
 use crate::health::FREE_FLOOR_BYTES;
 use crate::model::{JobKind, Timestamp};
 use crate::store::JobSchedule;
 
-pub(super) fn http_settings(config: &Config) -> HttpSettings {
-    let service = &config.service;
+pub(super) fn http_settings(service: &ServiceConfig) -> HttpSettings {
     HttpSettings {
         timeout: service.timeout,
         ca_file: service.ca_file.clone(),

@@ -82,7 +82,7 @@ impl Daemon {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
         let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
-        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config), &keys)?);
+        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config.service), &keys)?);
         let keyed = Some(Arc::clone(&transport));
         let options = StoreOptions { is_real_time: true, ..options };
         Self::start_with_transport(config, clock, transport, keyed, options).await

@@ -6,17 +6,14 @@
 
 use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
-use crate::client::{
-    CallReply, FailureKind, PlatformRequest, ThrottleKind, TransportError, Verdict, WasSent,
-};
+use crate::client::{CallReply, PlatformRequest, SendCheck, ThrottleKind, Verdict};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RetryDelays, RunId, Timestamp};
 use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 /// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
 /// run reads it first.
@@ -112,12 +109,8 @@ impl JobContext {
         BegunExchange { id, sent_at, sent_moment }: BegunExchange,
         request: PlatformRequest,
     ) -> AnsweredExchange {
-        let waited = self.clock.moment().duration_since(sent_moment);
-        let reply = match self.store.is_shared() && waited > self.settings().send_within {
-            true => {
-                let refused = too_late(waited);
-                CallReply::from_outcome(request.operation, Err(refused), self.clock.now())
-            }
+        let reply = match self.store.is_shared() {
+            true => self.client.send_checked(request, self.lateness_check(sent_moment)).await,
             false => self.client.send(request).await,
         };
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
@@ -134,6 +127,23 @@ impl JobContext {
             answered_moment,
             has_limiter_events: !limiter_events.is_empty(),
         }
+    }
+
+    /// Returns the check that a call recorded at this moment is not sent by a process that was paused since: another
+    /// host may lead by now.
+    fn lateness_check(&self, sent_moment: Moment) -> SendCheck {
+        let (clock, limit) = (Arc::clone(&self.clock), self.settings().send_within);
+        Arc::new(move || {
+            let waited = clock.moment().duration_since(sent_moment);
+            if waited <= limit {
+                return Ok(());
+            }
+            Err(format!(
+                "not sent, because the database or this host took {} s since the call was recorded, and another host \
+                 may have taken over",
+                waited.as_secs()
+            ))
+        })
     }
 
     /// Records the end of an exchange, and the limiter's state if it changed.
@@ -339,21 +349,6 @@ impl JobContext {
         reply: &CallReply,
     ) -> Result<(), JobError> {
         if reply.may_shrink_page() { Ok(()) } else { self.check_permanent(run, what, reply).await }
-    }
-}
-
-/// Refusal of a send by a process that was paused: another host may lead by now.
-fn too_late(waited: Duration) -> TransportError {
-    TransportError {
-        was_sent: WasSent::No,
-        kind: FailureKind::Other,
-        what: format!(
-            "not sent, because the database or this host took {} s since the call was recorded, and another host may \
-             have taken over",
-            waited.as_secs()
-        ),
-        status: None,
-        retry_after: None,
     }
 }
 

@@ -205,15 +205,17 @@ impl FinishedRun {
         }
     }
 
-    /// Logs one line about a run that did not fail. A run that changed nothing is logged for debugging only,
-    /// because most runs of an idle daemon change nothing.
+    /// Logs one line about a run that did not fail. A whole run that changed nothing is logged for debugging only,
+    /// because most runs of an idle daemon change nothing. A stop or a pause that ended a run early is no warning,
+    /// because an operator ordered it.
     fn log_finished(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
         if self.outcome == RunOutcome::Partial {
             tracing::warn!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
         } else if self.outcome != RunOutcome::Failed {
-            if self.has_effect || self.trigger == RunTrigger::Operator {
+            let is_early = self.outcome == RunOutcome::Interrupted;
+            if is_early || self.has_effect || self.trigger == RunTrigger::Operator {
                 tracing::info!(
                     event = event::JOB_FINISHED,
                     job,

@@ -10,12 +10,13 @@ use super::support::refusing_socket;
 use secrecy::SecretString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::wire::{self, PageParams};
 use tallyd::client::{
     AccountKeys, CallReply, Client, FailureKind, HttpSettings, HttpTransport, PlatformRequest,
-    PlatformResponse, SetupError, ThrottleKind, Transport, TransportError, Verdict, WasSent,
+    PlatformResponse, SendCheck, SetupError, ThrottleKind, Transport, TransportError, Verdict, WasSent,
 };
 use tallyd::model::{Clock, Moment, OrderId, Quantity, Sku, StorefrontId, Timestamp, WarehouseId};
 
@@ -315,6 +316,33 @@ async fn a_retry_after_is_read_in_seconds_and_as_a_date() {
         assert_eq!(reply.verdict, verdict, "{status} {header}");
         assert_eq!(reply.retry_after.is_some(), !header.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_request_is_checked_once_more_when_its_connection_takes_it() {
+    let listener = Listener::answering(vec![answer("200 OK", "", BALANCES); 3]);
+    let transport = transport(&listener.settings());
+    let checks = Arc::new(AtomicUsize::new(0));
+    let passes = |times: usize| -> SendCheck {
+        let checks = Arc::clone(&checks);
+        checks.store(0, Ordering::SeqCst);
+        Arc::new(move || match checks.fetch_add(1, Ordering::SeqCst) < times {
+            true => Ok(()),
+            false => Err("another host leads".into()),
+        })
+    };
+    for times in [0, 1] {
+        let failed = transport.send_checked(write_request(), passes(times)).await.unwrap_err();
+        assert_eq!((failed.was_sent, failed.what.as_str()), (WasSent::No, "another host leads"), "{times}");
+        assert_eq!(checks.load(Ordering::SeqCst), times + 1);
+    }
+    transport.send_checked(write_request(), passes(2)).await.unwrap();
+    transport.send(write_request()).await.unwrap();
+    let requests = listener.requests();
+    let [unsent, checked, unchecked] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!(unsent, "", "a connection was opened, and no byte sent");
+    assert_eq!(checked, unchecked);
+    assert!(checked.contains("content-length: "), "{checked}");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use tallyd::model::JobKind;
+use tallyd::outbox::{ChangeKind, ChangeState, Reason};
 use tallyd::sandbox::{Sandbox, SandboxOptions, start_sandbox};
 use tokio::time::{Duration, Instant};
 
@@ -290,6 +292,54 @@ fn completions_name_jobs_states_and_kinds() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(said.contains("balances") && said.contains("work_queue"), "{said}");
+}
+
+/// Returns what a shell offers behind these words, which end with the option or command whose value is asked for.
+fn offered(shell: &str, script: &Path, words: &[&str]) -> Vec<String> {
+    let source = format!("source {}", script.display());
+    let ask = match shell {
+        "bash" => format!(
+            "{source}; COMP_WORDS=(tallyd {0} ''); COMP_CWORD={1}; _tallyd tallyd '' {2}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() + 1,
+            words.last().unwrap()
+        ),
+        _ => format!("{source}; complete -C 'tallyd {} '", words.join(" ")),
+    };
+    let output = Command::new(shell).args(["-c", &ask]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    // Fish prints a description behind a tab.
+    said.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn shells_offer_states_reasons_kinds_and_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let states: Vec<&str> = ChangeState::ALL.iter().map(|state| state.as_str()).collect();
+    let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let jobs: Vec<&str> = JobKind::ALL.iter().map(|job| job.as_str()).collect();
+    let rows: [(&[&str], &[&str]); 5] = [
+        (&["outbox", "list", "--state"], &states),
+        (&["outbox", "list", "--reason"], &reasons),
+        (&["outbox", "retry", "--reason"], &reasons),
+        (&["outbox", "cancel", "--kind"], &kinds),
+        (&["job", "list", "--kind"], &jobs),
+    ];
+    for shell in ["bash", "fish"] {
+        if !tool(shell) {
+            continue;
+        }
+        let script = dir.path().join(shell);
+        fs::write(&script, tallyd(&["completions", shell]).output().unwrap().stdout).unwrap();
+        for (words, expected) in rows {
+            let (mut found, mut expected) = (offered(shell, &script, words), expected.to_vec());
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{shell}: {words:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -179,7 +179,7 @@ async fn text_with_u_0000_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn an_empty_key_a_long_key_and_a_body_that_is_no_json_are_refused_with_a_sentence() {
+async fn what_a_program_may_not_insert_is_refused_with_a_sentence() {
     let house = House::new().await;
     let long = "k".repeat(1001);
     for (key, kind, body, sentence) in [
@@ -197,6 +197,20 @@ async fn an_empty_key_a_long_key_and_a_body_that_is_no_json_are_refused_with_a_s
     other.track_skus(&["s".repeat(256)]).await;
     let why = house.refused(&format!("INSERT INTO tracked_sku (sku) VALUES ('{}')", "s".repeat(1001))).await;
     assert!(why.contains("a SKU has at most 1000 bytes"), "{why}");
+    for (insert, sentence) in [
+        (
+            "INSERT INTO outbox (key, kind, body, priority) VALUES ('n', 'zzz', '{}', 2)",
+            "the priority is 0, or 1 to go first: insert one of them (outbox_priority)",
+        ),
+        ("INSERT INTO tracked_sku (sku) VALUES ('  ')", "a SKU must not be blank: insert the SKU"),
+        ("INSERT INTO tracked_order (order_id) VALUES (-5)", "the id of an order is above 0: insert the id"),
+    ] {
+        let why = house.refused(insert).await;
+        assert!(why.contains(sentence), "{insert}: {why}");
+    }
+    // A known key is judged by its body, whatever its priority.
+    let known = "INSERT INTO outbox (key, kind, body, priority) SELECT key, kind, body, 2 FROM outbox WHERE key = 'k'";
+    other.run(known).await.unwrap();
 }
 
 /// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.

@@ -223,6 +223,29 @@ async fn the_daemon_says_what_a_person_released() {
     assert!(released["changes"].as_i64().unwrap() > 0, "{released}");
 }
 
+/// An operator ordered the stop, so it is no warning; the line names the run whose work is not done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_a_stop_ended_early_is_one_line_that_says_so() {
+    const MONTH: &str = "GET /api/Inventory/TopSelling";
+    let world = World::new().await;
+    world.post("/_sandbox/faults", &json!([{"Operation": MONTH, "LatencyMs": 200}])).await;
+    let desk = Desk { world: &world, more: "" };
+    let log = std::fs::File::create(desk.log()).unwrap();
+    let mut command = desk.command(&["run"]);
+    let mut daemon =
+        Daemon(command.env("TALLYD_JOBS__TOP_SELLING__ENABLED", "true").stderr(log).spawn().unwrap());
+    world.until("some of the 24 months are read", async |world| world.calls(MONTH) > 1).await;
+    let pid = rustix::process::Pid::from_child(&daemon.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(daemon.0.wait().unwrap().success());
+    assert!(world.calls(MONTH) < 24);
+    let lines = parsed(&std::fs::read_to_string(desk.log()).unwrap());
+    let of_job: Vec<&Value> = lines.iter().filter(|line| line["job"] == "top_selling").collect();
+    let [line] = of_job[..] else { panic!("{lines:#?}") };
+    let said = ["event", "outcome", "level"].map(|field| line[field].as_str().unwrap());
+    assert_eq!(said, ["job.finished", "interrupted", "INFO"], "{line}");
+}
+
 /// An operator can end a wait of a day; such a `Retry-After` is more likely a mistake of the platform.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_of_a_day_ends_by_a_persons_word() {

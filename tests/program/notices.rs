@@ -24,22 +24,22 @@ use tokio::sync::mpsc;
 
 const START: Timestamp = Timestamp(1_800_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
-const UP: u8 = 0;
+pub(crate) const UP: u8 = 0;
 const DOWN: u8 = 1;
 /// Takes the request and never answers.
-const SILENT: u8 = 2;
+pub(crate) const SILENT: u8 = 2;
 
 /// An HTTP server that keeps the requests it received.
-struct Receiver {
-    address: String,
+pub(crate) struct Receiver {
+    pub(crate) address: String,
     mode: Arc<AtomicU8>,
     /// Requests while up or silent: the head, then the body.
     kept: Arc<Mutex<Vec<(String, String)>>>,
-    arrived: mpsc::UnboundedReceiver<()>,
+    pub(crate) arrived: mpsc::UnboundedReceiver<()>,
 }
 
 impl Receiver {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let (mode, kept) = (Arc::new(AtomicU8::new(UP)), Arc::<Mutex<Vec<(String, String)>>>::default());
@@ -56,11 +56,11 @@ impl Receiver {
         Self { address, mode, kept, arrived }
     }
 
-    fn set(&self, mode: u8) {
+    pub(crate) fn set(&self, mode: u8) {
         self.mode.store(mode, Ordering::SeqCst);
     }
 
-    fn bodies(&self) -> Vec<Value> {
+    pub(crate) fn bodies(&self) -> Vec<Value> {
         self.kept.lock().unwrap().iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect()
     }
 
@@ -405,14 +405,15 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "Bearer of-its-own\n").unwrap();
     let more = format!("header = \"authorization\"\nheader_file = {secret:?}\non = [\"daemon\"]\n");
-    let ping = format!("[[notify]]\nping = \"{}/ping\"\n", receiver.address);
+    let ping =
+        format!("[[notify]]\nping = \"{}/ping\"\n[[notify]]\ncommand = [\"/bin/true\"]\n", receiver.address);
     let config = dir.path().join("tallyd.toml");
     let path = dir.path().join("none.db");
     let text = format!(
         "[service]\nbase_url = \"http://127.0.0.1:9\"\n[database]\npath = {path:?}\n{}{ping}",
         notify_toml(&receiver, &more)
     );
-    std::fs::write(&config, text).unwrap();
+    std::fs::write(&config, &text).unwrap();
     let run = async |args: &[&str], environment: BTreeMap<&str, &str>| {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
         let output =
@@ -421,7 +422,8 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
         (output.status.code().unwrap(), said)
     };
     let said = run(&["notify", "test"], BTreeMap::new()).await;
-    let delivered = "webhook 127.0.0.1: delivered\nping 127.0.0.1: delivered\n";
+    let delivered = "webhook 127.0.0.1: delivered\nping 127.0.0.1: delivered\n\
+                     command /bin/true: delivered outside of the unit's sandbox, in which the daemon runs the command\n";
     assert_eq!(said, (0, delivered.to_owned()));
     let environment =
         BTreeMap::from([("MONITOR_INVOCATION_ID", "4711"), ("MONITOR_SERVICE_RESULT", "signal")]);
@@ -440,6 +442,14 @@ async fn the_commands_send_without_a_daemon_and_with_an_id_that_stays() {
     let heads: Vec<String> = receiver.kept.lock().unwrap().iter().map(|(head, _)| head.clone()).collect();
     assert!(heads[0].to_lowercase().contains("\r\nauthorization: bearer of-its-own"), "{heads:?}");
     assert!(!path.exists(), "no database is opened");
+    // The daemon does not start with this file; its notifiers tell it all the same.
+    std::fs::write(&config, format!("[limits]\nshare = 9\n[jobs.balances]\nschedule = \"often\"\n{text}"))
+        .unwrap();
+    let said = run(&["notify", "daemon-failed", "tallyd.service"], environment).await;
+    assert_eq!(said, (0, String::new()));
+    assert_eq!(receiver.bodies_of("POST /hook").pop().unwrap()["id"], "tallyd.service-4711");
+    assert_eq!(receiver.bodies_of("POST /hook").len(), 4);
+    std::fs::write(&config, text).unwrap();
     receiver.set(DOWN);
     let (code, said) = run(&["notify", "test"], BTreeMap::new()).await;
     assert!(code == 1 && said.contains("webhook 127.0.0.1: NOT delivered: it answered 503"), "{said}");

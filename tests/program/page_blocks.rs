@@ -369,9 +369,38 @@ async fn the_blocks_of_the_readme_run_on_a_fresh_host() {
     let here = [("127.0.0.1:8399", host.sandbox.local_addr().to_string())];
     let applied = "tallyd job run push; tallyd outbox show pick-1 | grep -q '^state *applied'";
     let outputs = host.run_page("README.md", &[("curl -s", applied)], &here).await;
-    assert_eq!(outputs.len(), 5);
-    assert!(outputs[0].contains("accepts the keys"), "{}", outputs[0]);
-    assert!(outputs[3].contains(r#"{"OrderId":40000041}"#), "{}", outputs[3]);
+    assert_eq!(outputs.len(), 8);
+    assert!(outputs[1].contains("accepts the keys"), "{}", outputs[1]);
+    assert!(outputs[3].starts_with("all is well\n"), "{}", outputs[3]);
+    assert!(outputs[4].starts_with("1 SKU(s) newly tracked"), "{}", outputs[4]);
+    assert!(outputs[6].contains(r#"{"OrderId":40000041}"#), "{}", outputs[6]);
+}
+
+/// A command that reads the terminal, or that begins another shell, would take the pasted lines behind it for its own
+/// input, or leave them to the shell before.
+#[test]
+fn nothing_is_pasted_behind_a_command_that_asks_or_begins_a_shell() {
+    for name in PAGES {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+        for block in text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
+            let lines: Vec<&str> = block.lines().map(|line| line.split('#').next().unwrap().trim()).collect();
+            for line in lines.iter().rev().skip(1) {
+                let asks = line.contains("tallyd init") && !line.contains('|');
+                assert!(!asks && !line.ends_with("newgrp tallyd"), "{name}: {line}");
+            }
+        }
+    }
+}
+
+/// A fresh host has neither tallyd nor curl.
+#[test]
+fn the_readme_installs_a_tool_before_it_uses_it() {
+    let text = include_str!("../../README.md");
+    let (_, steps) = text.split_once("\n## Five minutes").unwrap();
+    let install = steps.find("sudo apt install ./tallyd_*.deb curl").unwrap();
+    for command in ["\ntallyd ", "\nsudo tallyd ", "\ncurl "] {
+        assert!(steps.find(command).unwrap() > install, "{command}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

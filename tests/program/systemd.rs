@@ -301,7 +301,30 @@ fn the_units_say_what_the_design_promises() {
         ] {
             assert!(text.lines().any(|own| own.starts_with(start)), "{} lacks {start}", unit.display());
         }
+        // A daemon that cannot come back is told of within a minute; a start that fails takes up to a second.
+        let number = |key: &str| {
+            let value = text.lines().find_map(|own| own.strip_prefix(key)).unwrap();
+            value.trim_end_matches('s').parse::<u64>().unwrap()
+        };
+        assert!(number("StartLimitBurst=") * (number("RestartSec=") + 1) <= 50, "{}", unit.display());
     }
+}
+
+/// A command of a notifier that works in the daemon's unit works in that of the notice too.
+#[test]
+fn the_unit_of_the_notice_has_the_sandbox_of_the_daemon() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let (daemon, notice) = (read("tallyd.service"), read("tallyd-notify@.service"));
+    let fences = |text: &str| -> Vec<String> {
+        let (_, sandbox) = text.split_once("\nProtectSystem=strict\n").unwrap();
+        let lines = sandbox.lines().take_while(|line| *line != "[Install]");
+        lines.filter(|line| line.contains('=')).map(str::to_owned).collect()
+    };
+    assert!(fences(&daemon).len() > 20);
+    assert_eq!(fences(&notice), fences(&daemon));
+    // The daemon's StateDirectory=, which the notice must not create with another mode.
+    assert!(notice.lines().any(|line| line == "ReadWritePaths=-/var/lib/tallyd"));
 }
 
 #[test]

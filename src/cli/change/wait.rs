@@ -1,7 +1,7 @@
 //! The wait of `--wait`: until each change is applied, rejected, cancelled or held.
 //!
-//! The watch of the store tells when another program has written. The server sends no notification of a daemon's
-//! writes, so the states are read there at an interval too.
+//! The watch of the store tells when another program has written. The states are read at an interval too: a file's
+//! commit is readable only after its write was noticed, and a server sends no notification of a daemon's writes.
 
 use crate::cli::CommandFailure;
 use crate::config::Config;
@@ -11,8 +11,7 @@ use crate::store::Store;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The interval of the reads on a server.
-const SERVER_INTERVAL: Duration = Duration::from_millis(250);
+const READ_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The interval at which the daemon's lock is inspected, because its release sends no notification.
 const DAEMON_INTERVAL: Duration = Duration::from_secs(5);
@@ -28,7 +27,6 @@ pub(super) async fn wait_for_outcomes(
     limit: Duration,
 ) -> Result<DaemonState, CommandFailure> {
     let mut watch = store.watch_writes();
-    let interval = if store.is_shared() { SERVER_INTERVAL } else { DAEMON_INTERVAL };
     let mut daemon = daemon_state(config, store).await?;
     let mut has_been_absent = daemon != DaemonState::Running;
     let end = Instant::now() + limit;
@@ -40,7 +38,7 @@ pub(super) async fn wait_for_outcomes(
         if now >= end || (is_absent && has_been_absent) {
             break;
         }
-        let pause = interval.min(end - now).min(next_inspection.saturating_duration_since(now));
+        let pause = READ_INTERVAL.min(end - now).min(next_inspection.saturating_duration_since(now));
         // Both a notification and the time-out lead to the next read.
         let _ = timeout(pause, watch.wait_for_write()).await;
         if Instant::now() >= next_inspection.min(end) {

@@ -8,6 +8,7 @@
 //! sensitive, so that no debug output shows them. A key quoted in an answer is masked before the answer is
 //! returned.
 
+use super::checked_body::{CheckFailed, CheckedBody, SendCheck};
 use super::mask::mask_keys;
 use super::setup::{
     AccountKeys, HttpSettings, JSON_MEDIA_TYPE, SetupError, build_client, error_chain, header_name,
@@ -15,7 +16,9 @@ use super::setup::{
 };
 use super::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Method, Url};
+use reqwest::{Body, Client, Method, Url};
+use std::error::Error;
+use std::iter::successors;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
@@ -80,9 +83,16 @@ impl HttpTransport {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn send_request(&self, request: PlatformRequest) -> Result<PlatformResponse, TransportError> {
+    async fn send_request(
+        &self,
+        request: PlatformRequest,
+        check: Option<SendCheck>,
+    ) -> Result<PlatformResponse, TransportError> {
+        if let Some(check) = &check {
+            check().map_err(|why| TransportError::unsent(FailureKind::Other, why))?;
+        }
         let keys = self.key_values();
-        let request = self.build_request(request, &keys).map_err(|error| unsent_error(&error))?;
+        let request = self.build_request(request, &keys, check).map_err(|error| unsent_error(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
         // Allocates for the whole of a usual answer, so that its body is copied once.
         let announced =
@@ -121,6 +131,7 @@ impl HttpTransport {
         &self,
         request: PlatformRequest,
         keys: &[HeaderValue; 2],
+        check: Option<SendCheck>,
     ) -> reqwest::Result<reqwest::Request> {
         let method = match request.operation.method() {
             "GET" => Method::GET,
@@ -132,6 +143,10 @@ impl HttpTransport {
             builder = builder.header(name, key);
         }
         if let Some(body) = request.body {
+            let body = match check {
+                Some(check) => Body::wrap(CheckedBody::new(body, check)),
+                None => Body::from(body),
+            };
             builder = builder.header(CONTENT_TYPE, JSON_MEDIA_TYPE).body(body);
         }
         builder.build()
@@ -149,7 +164,11 @@ impl HttpTransport {
 
 impl Transport for HttpTransport {
     fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
-        Box::pin(self.send_request(request))
+        Box::pin(self.send_request(request, None))
+    }
+
+    fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> SendFuture<'_> {
+        Box::pin(self.send_request(request, Some(check)))
     }
 }
 
@@ -159,10 +178,15 @@ fn retry_after(headers: &HeaderMap) -> Option<String> {
 
 fn unsent_error(error: &reqwest::Error) -> TransportError {
     let what = format!("the request could not be built: {}", error_chain(error));
-    TransportError { was_sent: WasSent::No, kind: FailureKind::Other, what, status: None, retry_after: None }
+    TransportError::unsent(FailureKind::Other, what)
 }
 
 fn error_before_head(error: &reqwest::Error) -> TransportError {
+    let mut causes = successors(error.source(), |&cause| cause.source());
+    // Without its body the request is not complete, so the platform cannot carry it out.
+    if let Some(CheckFailed(why)) = causes.find_map(|cause| cause.downcast_ref()) {
+        return TransportError::unsent(FailureKind::Other, why.clone());
+    }
     let (was_sent, kind) = match (error.is_connect(), error.is_timeout()) {
         (true, _) => (WasSent::No, FailureKind::Connect),
         (false, true) => (WasSent::Maybe, FailureKind::Timeout),

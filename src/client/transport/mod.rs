@@ -4,12 +4,14 @@
 //! transport adds the keys last. A [`TransportError`] states if a byte of the request can have left, which
 //! decides about a write.
 
+mod checked_body;
 mod http;
 mod mask;
 mod receiver;
 mod reply;
 mod setup;
 
+pub use checked_body::SendCheck;
 pub use http::HttpTransport;
 pub use receiver::{ReceiverClient, mask_account_keys, receiver_host};
 pub use reply::CallReply;
@@ -18,6 +20,7 @@ pub use setup::{ANSWER_LIMIT_BYTES, AccountKeys, HeaderNames, HttpSettings, Setu
 use crate::model::Operation;
 use serde::Serialize;
 use std::fmt;
+use std::future::ready;
 use std::pin::Pin;
 
 /// Future of one call.
@@ -27,6 +30,15 @@ pub type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<PlatformResponse, T
 pub trait Transport: Send + Sync + 'static {
     /// Sends the request and reads the whole answer.
     fn send(&self, request: PlatformRequest) -> SendFuture<'_>;
+
+    /// Sends the request as [`Transport::send`] does, unless its check fails. A transport with a wire repeats the check
+    /// as late as it can.
+    fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> SendFuture<'_> {
+        match check() {
+            Ok(()) => self.send(request),
+            Err(why) => Box::pin(ready(Err(TransportError::unsent(FailureKind::Other, why)))),
+        }
+    }
 }
 
 /// A call, complete except for address and keys.
@@ -127,6 +139,13 @@ pub struct TransportError {
     pub status: Option<u16>,
     /// The `Retry-After` header of that head.
     pub retry_after: Option<String>,
+}
+
+impl TransportError {
+    /// Returns the failure of a request of which no byte left.
+    pub(super) fn unsent(kind: FailureKind, what: String) -> Self {
+        Self { was_sent: WasSent::No, kind, what, status: None, retry_after: None }
+    }
 }
 
 #[cfg(test)]

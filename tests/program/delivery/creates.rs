@@ -42,6 +42,8 @@ async fn a_product_is_made_once_and_learnt() {
         dock.number("SELECT count(*) FROM tracked_sku WHERE sku = 'NEW-1' AND origin = 'learnt'").await,
         1
     );
+    let listed = dock.done(&["sku", "list"]).await;
+    assert!(listed.lines().any(|line| line.split_whitespace().eq(["NEW-1", "discovered"])), "{listed}");
     assert_eq!(dock.number("SELECT count(*) FROM stock WHERE sku = 'NEW-1' AND quantity = 0").await, 3);
     assert_eq!((dock.state("again").await, dock.reason("again").await), ("held".into(), "exists".into()));
     assert_eq!(dock.calls(PRODUCT), 1);

@@ -2,7 +2,8 @@
 //!
 //! The rules are read in the part of their languages that they use: comparisons of fields joined by `|` (Loki)
 //! and `&&` (Vector). Anything else fails. The lines are those of runs of the program, and the samples of
-//! docs/logging.md for the events that a test cannot bring about.
+//! docs/logging.md for the events that a test cannot bring about. `.ci/log-rules` reads the rules with parsers of their
+//! languages.
 
 use super::alerts::alert_rules;
 use super::kit_text;

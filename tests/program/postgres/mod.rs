@@ -10,6 +10,7 @@ pub(super) mod hosts;
 mod leadership;
 mod memory;
 mod move_database;
+mod notices;
 mod password;
 mod pauses;
 mod pooler;

@@ -92,13 +92,13 @@ async fn leaders_that_change_every_20_s_keep_the_quota_and_use_it() {
     const CALLS_PER_MINUTE: usize = 120;
     let Some(cluster) = Cluster::start() else { return };
     let options = SandboxOptions {
-        skus: 400,
+        orders: 2_000,
         calls_per_minute: u32::try_from(CALLS_PER_MINUTE).unwrap(),
         ..SandboxOptions::default()
     };
-    // Reads of one SKU each are a backlog that never ends.
-    let extra = "[limits]\ncalls_per_minute = 120\nshare = 1.0\n\
-                 [jobs.balances]\nschedule = \"* * * * * *\"\nskus_per_call = 1\n";
+    // The order lines are a backlog that never ends: each line has a call of its own. A page of balances would grow.
+    let extra =
+        "[limits]\ncalls_per_minute = 120\nshare = 1.0\n[jobs.order_lines]\nschedule = \"* * * * * *\"\n";
     let mut world = World::with(options, extra).await;
     world.location = cluster.location("north", &world.path);
     world.track_all().await;

@@ -4,10 +4,10 @@
 use crate::cli::context::{CliContext, environment};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
-use crate::config::Config;
+use crate::config::{Config, ServiceConfig};
 use crate::daemon;
 use crate::model::{RetryDelays, Timestamp};
-use crate::notify::{NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
+use crate::notify::{NoticeChannel, NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
 use crate::store::host_name;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
     if config.notifiers.is_empty() {
         return Err(CommandFailure::failed("the configuration has no notifier: add a table [[notify]]"));
     }
-    let sender = daemon::notice_sender(&config);
+    let sender = daemon::notice_sender(&config.service);
     let mut output = CommandOutput::default();
     for notifier in &config.notifiers {
         let topic = notifier.topics.first().copied().unwrap_or(NoticeTopic::Daemon);
@@ -47,6 +47,9 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
         let item = NoticeItem::new(topic, message, "nothing", now);
         let sent = send(&sender, notifier, &format!("test-{}", now.0), item, true).await;
         let line = match sent {
+            Ok(()) if matches!(notifier.channel, NoticeChannel::Command { .. }) => {
+                "delivered outside of the unit's sandbox, in which the daemon runs the command".to_owned()
+            }
             Ok(()) => "delivered".to_owned(),
             Err(why) => {
                 output.exit_code = 1;
@@ -70,18 +73,18 @@ async fn send(
 }
 
 async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
-    let config = match context.has_named_config() {
-        true => context.config()?,
-        false => CliContext::new(Some(config_of_unit(unit)?)).config()?,
-    };
+    let file = if context.has_named_config() { context.config_file()? } else { config_of_unit(unit)? };
+    // Without the other values, because one of them may have ended the daemon.
+    let read = Config::load_notifiers(&file, std::env::vars());
+    let (service, notifiers) = read.map_err(|error| CommandFailure::multiline(error.to_string(), 2))?;
     let now = context.now();
     let id = failure_id(unit, now);
     let cause = environment("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
     let message = format!("{unit} has failed{cause} and is not started again: nothing is read or sent");
     let todo = format!("find the reason: journalctl -u {unit} -n 50; then: systemctl start {unit}");
     let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
-    let told = config.notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
-    let sent = told.map(|notifier| send_with_retry(&config, notifier.clone(), id.clone(), item.clone()));
+    let told = notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
+    let sent = told.map(|notifier| send_with_retry(&service, notifier.clone(), id.clone(), item.clone()));
     let sent: Vec<_> = sent.map(tokio::spawn).collect();
     let mut output = CommandOutput::default();
     for task in sent {
@@ -103,12 +106,12 @@ fn failure_id(unit: &str, now: Timestamp) -> String {
 }
 
 fn send_with_retry(
-    config: &Config,
+    service: &ServiceConfig,
     notifier: NotifierSettings,
     id: String,
     item: NoticeItem,
 ) -> impl Future<Output = Result<(), String>> + use<> {
-    let sender = daemon::notice_sender(config);
+    let sender = daemon::notice_sender(service);
     async move {
         let (mut delays, mut waited) = (RetryDelays::push_retry(), Duration::ZERO);
         loop {

@@ -6,7 +6,7 @@ use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
 use crate::model::{Sku, Timestamp};
 use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -79,7 +79,10 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let print = |rows: Vec<(String, String)>| {
         let rows: Vec<_> = rows.iter().map(|(sku, origin)| json!({"sku": sku, "origin": origin})).collect();
         listing.print_rows(&rows, || {
-            TextTable::new(["sku", "origin"], rows.iter().map(|row| cells![row["sku"], row["origin"]]))
+            // The code of the database is older than the term.
+            let origin =
+                |row: &Value| row["origin"].as_str().unwrap_or_default().replace("learnt", "discovered");
+            TextTable::new(["sku", "origin"], rows.iter().map(|row| cells![row["sku"], origin(row)]))
         })
     };
     context.open_store().await?.tracked_sku_each(print).await?;
