@@ -1,12 +1,26 @@
 //! Conversion of the configuration into the plain values that other modules take.
 
-use super::standby::send_within;
 use crate::client::HttpSettings;
 use crate::config::{self, Config, JobConfig, ServiceConfig};
 use crate::exec::{BackupSettings, JobSettings};
 use crate::health::FREE_FLOOR_BYTES;
 use crate::model::{JobKind, Timestamp};
 use crate::store::JobSchedule;
+use std::time::Duration;
+
+/// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Returns the interval of a leader's heartbeats.
+pub(super) fn heartbeat_interval(takeover_after: Duration) -> Duration {
+    HEARTBEAT_INTERVAL.min(takeover_after / 3)
+}
+
+/// Returns the longest time between the record of a call and its send. The record proves the lead when it is committed,
+/// but the last heartbeat may be older by two intervals then, if one was lost.
+pub(super) fn send_within(takeover_after: Duration) -> Duration {
+    heartbeat_interval(takeover_after)
+}
 
 pub(super) fn http_settings(service: &ServiceConfig) -> HttpSettings {
     HttpSettings {

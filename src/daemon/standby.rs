@@ -9,6 +9,7 @@
 use super::health_monitor::replace_metrics;
 use super::metrics::standby_metrics;
 use super::notifiers::{PingTimes, ping_from_standby};
+use super::settings::heartbeat_interval;
 use super::start_error::{StartError, check_attempt};
 use super::systemd;
 use crate::config::Config;
@@ -31,19 +32,6 @@ const LOOK_GAP_MAX: Duration = Duration::from_secs(3);
 const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which looks are remembered: the platform's window, within which a call counts.
 const QUOTA_WINDOW: Duration = Duration::from_secs(60);
-/// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-
-fn heartbeat_interval(takeover_after: Duration) -> Duration {
-    HEARTBEAT_INTERVAL.min(takeover_after / 3)
-}
-
-/// Returns the longest time between the record of a call and its send. The record proves the lead when it is committed,
-/// but the last heartbeat may be older by two intervals then, if one was lost.
-pub(super) fn send_within(takeover_after: Duration) -> Duration {
-    heartbeat_interval(takeover_after)
-}
-
 /// Leadership of a process.
 pub(super) struct Lead {
     looks: Looks,
@@ -359,6 +347,7 @@ impl Drop for LeaderHeartbeat {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::send_within;
     use super::*;
 
     fn row(session_id: Option<i64>, heartbeat: i64) -> LeaderRow {
