@@ -126,6 +126,11 @@ impl Host {
         assert!(is_there, "no line has {text:?}: {:#?}", self.log.borrow());
     }
 
+    /// Returns the last lines of the log, for a test that fails.
+    pub(super) fn log_tail(&self) -> Vec<String> {
+        self.log.borrow().iter().rev().take(30).map(Value::to_string).collect()
+    }
+
     pub(super) fn has_logged(&self, event: &str) -> bool {
         self.log.borrow().iter().any(|line| line["event"] == event)
     }

@@ -201,7 +201,9 @@ async fn stop(
         shipment.await;
     }
     let sprung = timeout(Duration::from_secs(120), site.trap.sprung.notified());
-    assert!(sprung.await.is_ok(), "the leader does not come to {at:?}");
+    if sprung.await.is_err() {
+        panic!("the leader does not come to {at:?}: {:#?}", leader.log_tail());
+    }
 }
 
 /// Pauses leaders at these steps in turn and wakes them after the takeover. Returns how many sent something then.
