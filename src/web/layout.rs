@@ -216,6 +216,19 @@ pub(super) fn address_without(path: &str, query: &FormFields, name: &str) -> Str
     address_with(&path, &fields)
 }
 
+/// Returns the address of the next page of a list: its filters as they are, and where the next page begins.
+pub(super) fn next_page(
+    path: &str,
+    query: &FormFields,
+    filters: &[&str],
+    (name, begin): (&str, i64),
+) -> String {
+    let begin = begin.to_string();
+    let filters = filters.iter().map(|filter| (*filter, query.get(filter).unwrap_or_default()));
+    let fields: Vec<(&str, &str)> = filters.chain([(name, begin.as_str())]).collect();
+    address_with(path, &fields)
+}
+
 pub(super) fn sku_link(sku: &str) -> Markup {
     html! { a href=(address("/stock", sku)) { (text(sku)) } }
 }

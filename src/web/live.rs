@@ -1,7 +1,7 @@
 //! Server-sent events: a browser is told that the database changed, and reads its page again.
 //!
-//! One task watches the database for all browsers, and only while there are some. A commit is reported at once; the
-//! next report follows after [`REPORT_INTERVAL`], so a page under load is made twice a second at most.
+//! The database has one watching task for all browsers, which rests while there are none. A commit is reported at once;
+//! the next report follows after [`REPORT_INTERVAL`], so a page under load is made twice a second at most.
 
 use super::WebState;
 use super::layout::PageResult;

@@ -7,7 +7,7 @@ use crate::present::runs::{exchange_json, journal_entry};
 use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
 use crate::web::WebState;
-use crate::web::layout::{PageFailure, PageResult, address_with, live_part, respond, text, written_time};
+use crate::web::layout::{PageFailure, PageResult, live_part, next_page, respond, text, written_time};
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
@@ -33,23 +33,11 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
         html! {
             (filter_form(&request))
             (live_part("exchanges", "Exchanges", &exchange_table(&rows, "No exchange matches on this part of the journal.")))
-            @if let Some(next) = next { p { a.button rel="next" href=(next_address(&request, next)) { "Older exchanges" } } }
+            @if let Some(next) = next { p { a.button rel="next" href=(next_page("/journal", &request.query, &["operation", "verdict", "sku"], ("before", next))) { "Older exchanges" } } }
         }
     };
     let data = || rows.iter().map(exchange_json).collect::<Value>();
     Ok(respond(&request, "Journal", data, body))
-}
-
-fn next_address(request: &PageRequest, next: i64) -> String {
-    let query = |name| request.query.get(name).unwrap_or_default();
-    let before = next.to_string();
-    let fields = [
-        ("operation", query("operation")),
-        ("verdict", query("verdict")),
-        ("sku", query("sku")),
-        ("before", before.as_str()),
-    ];
-    address_with("/journal", &fields)
 }
 
 fn filter_form(request: &PageRequest) -> Markup {

@@ -10,7 +10,7 @@ use crate::web::WebState;
 use crate::web::decisions::{KeyDecision, answer_form, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address_with, age, change_link, live_part,
-    optional_sentence, respond, sentence, sku_link, table, text,
+    next_page, optional_sentence, respond, sentence, sku_link, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -51,7 +51,7 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
             (filter_form(&request))
             (action_form_around(&request, &live_part("groups", "Changes", &groups(&request, &rows, now))))
             @if let Some(next) = next {
-                p { a.button rel="next" href=(next_address(&request, next)) { "Next page" } }
+                p { a.button rel="next" href=(next_page("/outbox", &request.query, &["state", "reason", "kind"], ("after", next))) { "Next page" } }
             }
         }
     };
@@ -84,18 +84,6 @@ async fn load_state(
         return Ok(web.store.outbox_list(&filter).await?);
     }
     Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN).await?)
-}
-
-fn next_address(request: &PageRequest, next: i64) -> String {
-    let query = |name| request.query.get(name).unwrap_or_default();
-    let after = next.to_string();
-    let fields = [
-        ("state", query("state")),
-        ("reason", query("reason")),
-        ("kind", query("kind")),
-        ("after", after.as_str()),
-    ];
-    address_with("/outbox", &fields)
 }
 
 fn filter_form(request: &PageRequest) -> Markup {
