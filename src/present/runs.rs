@@ -5,23 +5,42 @@ use crate::model::{JobKind, Position, RunId};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
 use serde_json::{Value, json};
 
-/// A run with its exchanges, the changes that they carried, and the events during it.
+/// A run with exchanges, the changes that they carried, and the events during them.
 pub(crate) struct RunDetail {
     pub(crate) run: RunRow,
     pub(crate) exchanges: Vec<ExchangeRow>,
     pub(crate) changes: Vec<RunChange>,
     pub(crate) events: Vec<JournalEvent>,
+    /// Position after which the next page begins; `None`: this is the last one.
+    pub(crate) next: Option<i64>,
 }
 
 impl RunDetail {
-    /// Reads a run; `None` if there is none with this id.
+    /// Reads a run whole; `None` if there is none with this id.
     pub(crate) async fn load(store: &Store, id: RunId) -> Result<Option<Self>, StoreError> {
+        Self::load_page(store, id, 0, i64::MAX).await
+    }
+
+    /// Reads a run with at most `rows` of its exchanges after a position, and at most `rows` events.
+    pub(crate) async fn load_page(
+        store: &Store,
+        id: RunId,
+        after: i64,
+        rows: i64,
+    ) -> Result<Option<Self>, StoreError> {
         let Some(run) = store.run_show(id).await? else { return Ok(None) };
+        let mut exchanges = store.run_exchanges(id, after, rows.saturating_add(1)).await?;
+        let full = usize::try_from(rows).unwrap_or(usize::MAX);
+        let has_more = exchanges.len() > full;
+        exchanges.truncate(full);
+        let next = exchanges.last().map(|row| row.id).filter(|_| has_more);
+        let to = next.unwrap_or(i64::MAX);
         Ok(Some(Self {
             run,
-            exchanges: store.run_exchanges(id).await?,
-            changes: store.run_changes(id).await?,
-            events: store.run_events(id).await?,
+            exchanges,
+            changes: store.run_changes(id, after, to).await?,
+            events: store.run_events(id, after, to, rows).await?,
+            next,
         }))
     }
 

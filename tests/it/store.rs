@@ -811,7 +811,7 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     write.commit().await.unwrap();
     let runs = shelf.store.run_list(None, 9).await.unwrap();
     assert_eq!((runs[0].outcome.as_str(), runs[0].exchanges), ("interrupted", 4));
-    let exchanges = shelf.store.run_exchanges(shelf.run).await.unwrap();
+    let exchanges = shelf.store.run_exchanges(shelf.run, 0, 100).await.unwrap();
     let last = exchanges.last().unwrap();
     assert_eq!((last.id, last.verdict.as_deref()), (open.0, Some("interrupted")));
     assert_eq!(

@@ -333,8 +333,9 @@ fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let notify = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/tallyd-notify@.service");
-    for unit in units().into_iter().chain([notify]) {
+    let others = ["tallyd-notify@.service", "tallyd-web.service"]
+        .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name));
+    for unit in units().into_iter().chain(others) {
         let security =
             Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&unit).output().unwrap();
         let said = String::from_utf8_lossy(&security.stdout).into_owned();

@@ -102,19 +102,21 @@ impl Store {
         self.fetch_value(sql, (i64::from(count),), "find the newest entries").await
     }
 
-    /// Returns the changes that the exchanges of a run carried, with their current state.
-    pub async fn run_changes(&self, run: RunId) -> Result<Vec<RunChange>> {
+    /// Returns the changes that exchanges of a run carried, with their current state: those of the exchanges after one
+    /// position, up to another.
+    pub async fn run_changes(&self, run: RunId, after: i64, to: i64) -> Result<Vec<RunChange>> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
-                   JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = $1 ORDER BY e.id, o.id";
-        self.fetch_all(sql, (run.0,), "read the changes of a run").await
+                   JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = $1 AND e.id > $2 AND e.id <= $3 \
+                   ORDER BY e.id, o.id";
+        self.fetch_all(sql, (run.0, after, to), "read the changes of a run").await
     }
 
-    /// Returns the events during a run.
-    pub async fn run_events(&self, run: RunId) -> Result<Vec<JournalEvent>> {
+    /// Returns events during a run: the first `limit` of those after one position, up to another.
+    pub async fn run_events(&self, run: RunId, after: i64, to: i64, limit: i64) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
-                   WHERE r.id = $1 ORDER BY e.position";
-        self.fetch_all(sql, (run.0,), "read the events of a run").await
+                   WHERE r.id = $1 AND e.position > $2 AND e.position <= $3 ORDER BY e.position LIMIT $4";
+        self.fetch_all(sql, (run.0, after, to, limit), "read the events of a run").await
     }
 }
 

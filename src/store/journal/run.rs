@@ -110,11 +110,11 @@ impl Store {
         self.fetch_value(sql, (id,), "read the verdicts of a run").await
     }
 
-    /// Returns the exchanges of a run, in order.
-    pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>> {
+    /// Returns the first `limit` exchanges of a run after a position, in order.
+    pub async fn run_exchanges(&self, id: RunId, after: i64, limit: i64) -> Result<Vec<ExchangeRow>> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE run_id = $1 ORDER BY id";
-        self.fetch_all(sql, (id.0,), "read the exchanges of a run").await
+                   FROM exchange WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+        self.fetch_all(sql, (id.0, after, limit), "read the exchanges of a run").await
     }
 
     /// Returns the end of a job's last `ok` run; without one, the start of the first session.

@@ -1,12 +1,13 @@
-//! `/jobs/RUN`: a run with its exchanges, the changes that they carried, and the events during it.
+//! `/jobs/RUN`: a run with a page of its exchanges, the changes that they carried, and the events during them.
 
 use crate::model::{RunId, Timestamp};
+use crate::present::ViewError;
 use crate::present::runs::RunDetail;
-use crate::store::{ExchangeRow, JournalEvent, RunChange};
+use crate::store::{ExchangeRow, JournalEvent, PAGE_ROWS, RunChange};
 use crate::web::WebState;
 use crate::web::layout::{
-    PageFailure, PageResult, change_link, exchange_link, live_part, number, optional_sentence, optional_text,
-    optional_time, respond, table, text, time,
+    PageFailure, PageResult, change_link, exchange_link, live_part, next_page, number, optional_sentence,
+    optional_text, optional_time, respond, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
@@ -20,13 +21,18 @@ pub(super) async fn show_run(
 ) -> PageResult {
     let none = || PageFailure::not_found(format!("there is no run {id}"));
     let run_id = id.parse().map(RunId).map_err(|_| none())?;
-    let detail = RunDetail::load(&web.store, run_id).await?.ok_or_else(none)?;
+    let after = request.query.number("after").map_err(ViewError::Invalid)?.unwrap_or(0);
+    let detail = RunDetail::load_page(&web.store, run_id, after, PAGE_ROWS).await?.ok_or_else(none)?;
+    let next =
+        detail.next.map(|next| next_page(&format!("/jobs/{id}"), &request.query, &[], ("after", next)));
     let body = || {
         html! {
             (live_part("run", "Run", &summary(&detail)))
             (live_part("exchanges", "Exchanges", &exchange_table(&detail.exchanges, "This run made no call.")))
+            @if let Some(next) = &next { p { a.button rel="next" href=(next) { "Later exchanges" } } }
             @if !detail.changes.is_empty() { (live_part("changes", "Changes", &change_table(&detail.changes))) }
             @if !detail.events.is_empty() { (live_part("events", "Events during the run", &event_table(&detail.events))) }
+            @if detail.events.len() as i64 == PAGE_ROWS { p { "Only the first events are shown; `tallyd job show " (id) "` shows all." } }
         }
     };
     Ok(respond(&request, &format!("Run {id}"), || detail.to_json(), body))

@@ -4,6 +4,7 @@ use super::Visit;
 use crate::support::World;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
+use tallyd::sandbox::SandboxOptions;
 
 /// Returns the JSON that a command prints.
 async fn printed(world: &World, args: &[&str]) -> Value {
@@ -13,6 +14,31 @@ async fn printed(world: &World, args: &[&str]) -> Value {
     command.args(args).arg("--json").arg("--config").arg(config).stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The lines of each order take a call of their own, so a run has as many as there are orders.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_many_calls_is_shown_a_page_at_a_time() {
+    let options = SandboxOptions { skus: 10, orders: 230, calls_per_minute: 0, ..SandboxOptions::default() };
+    let world = World::with(options, "").await;
+    world.track_all().await;
+    world.once().await;
+    let run =
+        world.number("SELECT run_id FROM exchange GROUP BY run_id ORDER BY count(*) DESC LIMIT 1").await;
+    let all = printed(&world, &["job", "show", &run.to_string()]).await;
+    let all = all["exchanges"].as_array().unwrap();
+    assert!(all.len() >= 230, "{}", all.len());
+    let visit = Visit::start(&world).await;
+    let (mut address, mut shown, mut pages) = (format!("/jobs/{run}"), Vec::new(), 0);
+    loop {
+        shown.extend(visit.json(&address).await["exchanges"].as_array().unwrap().clone());
+        pages += 1;
+        let page = visit.get(&address).await.body;
+        let Some((_, next)) = page.split_once("rel=\"next\" href=\"") else { break };
+        address = next.split('"').next().unwrap().to_owned();
+    }
+    assert_eq!((&shown, pages), (all, all.len().div_ceil(100)));
+    visit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

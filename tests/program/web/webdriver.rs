@@ -19,6 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Name of an element's id in answers.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// Prints what a test lacks; fails if the switch demands it.
+#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
+pub(crate) fn leave_out(missing: &str) {
+    let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
+    assert!(!is_required, "{SWITCH}=require, and there is no {missing}");
+    println!("skipped: no {missing}");
+}
+
 /// A browser with a fresh profile.
 pub(crate) struct Browser {
     driver: Child,
@@ -29,19 +37,14 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Starts a browser; `None`, with a note, on a host without one.
-    #[allow(
-        clippy::print_stdout,
-        clippy::disallowed_methods,
-        reason = "a test that skips says so, by a switch of the run"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the switch of the tests is an environment variable")]
     pub(crate) async fn start(has_scripts: bool) -> Option<Self> {
-        let switch = std::env::var(SWITCH).unwrap_or_default();
+        let is_wanted = std::env::var(SWITCH).is_ok_and(|value| !value.is_empty());
         let is_there = ["chromium", "chromedriver"].iter().all(|name| {
             Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
         });
-        assert!(is_there || switch != "require", "{SWITCH}=require, and there is no chromium");
-        if !is_there || switch.is_empty() {
-            println!("skipped: no browser; {SWITCH}=auto runs it where chromium and chromedriver are");
+        if !is_there || !is_wanted {
+            leave_out(&format!("browser; {SWITCH}=auto runs it where chromium and chromedriver are"));
             return None;
         }
         let profile = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use super::agenda::{Act, DAY_MS, HOUR_MS};
 const STRIKES: (i64, i64) = (6, 12);
 /// Time between the first hour of faults and the last strike of a day.
 const STRUCK_MS: i64 = DAY_MS - 4 * HOUR_MS;
-/// Time for which a standby stands by before a strike, and after it.
+/// Time for which a standby stands by before a strike, and after the end of its trouble.
 const BEFORE_MS: (i64, i64) = (10_000, 60_000);
 const AFTER_MS: (i64, i64) = (60_000, 900_000);
 /// Time from the end of a trouble to the next strike, where each is made once.
@@ -86,13 +86,16 @@ fn strike(at: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     let (step, ending) = (*random.pick(&STEPS), ending(random));
     agenda.push((at, Act::Strike(step, ending)));
     amid(at, random, agenda);
+    let mut over = at + ending.lasts_ms();
     if random.percent(30) {
         let again = at + random.between(16_000, 60_000);
         let (step, ending) = (*random.pick(&STEPS), self::ending(random));
         agenda.push((again, Act::Strike(step, ending)));
         amid(again, random, agenda);
+        over = over.max(again + ending.lasts_ms());
     }
-    agenda.push((at + random.between(AFTER_MS.0, AFTER_MS.1), Act::Leave));
+    // A struck daemon comes back as a standby.
+    agenda.push((over + random.between(AFTER_MS.0, AFTER_MS.1), Act::Leave));
 }
 
 /// Adds changes that bring the daemon to the step.

@@ -89,7 +89,7 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
     Ok(output.render(|| detail.to_json(), || run_text(&detail)).into())
 }
 
-fn run_text(RunDetail { run, exchanges, changes, events }: &RunDetail) -> String {
+fn run_text(RunDetail { run, exchanges, changes, events, .. }: &RunDetail) -> String {
     let call = |row: &ExchangeRow| {
         let ExchangeRow { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = row;
         let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
