@@ -13,6 +13,7 @@ mod move_database;
 mod notices;
 mod password;
 mod pauses;
+mod plans;
 mod pooler;
 mod programs;
 mod queue;
