@@ -12,7 +12,7 @@ use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::limiter::Permit;
-use crate::model::{ChangeId, JobKind, Lane, Position, RunId};
+use crate::model::{ChangeId, ExchangeId, JobKind, Lane, Position, RunId};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection;
 use crate::store::{
@@ -21,8 +21,9 @@ use crate::store::{
 };
 use crate::telemetry::event;
 
-/// Name of the commit that is retried after an answer, as in "cannot …".
+/// Names of the commits that are retried, as in "cannot …": that after an answer, and that of the look for a claim.
 const RECORD_ANSWER: &str = "record an answer";
+const FIND_CLAIM: &str = "find out if a claim was committed";
 
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
@@ -112,6 +113,8 @@ pub(super) async fn send_call(
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
 /// level moved since the plan.
 ///
+/// If the reply to the commit is lost, the claim is looked for: only this run concludes what it claimed.
+///
 /// # Errors
 /// [`JobError::Paused`] if an operator paused the pushes.
 async fn claim_call(
@@ -141,8 +144,28 @@ async fn claim_call(
         return Ok(None);
     }
     write.delivery_evidence_store(claim.evidence).await?;
+    let is_made = match write.commit().await {
+        Err(error) if error.is_commit_unknown() => {
+            let look = || was_claimed(context, begun.id, claim.changes);
+            context.retry_conclusion(FIND_CLAIM, look).await?
+        }
+        committed => committed.map(|()| true)?,
+    };
+    Ok(is_made.then_some(begun))
+}
+
+/// Returns true if a claim of which the reply was lost is committed. Its transaction has ended by then, because a
+/// write transaction waits for it.
+async fn was_claimed(
+    context: &JobContext,
+    exchange: ExchangeId,
+    changes: &[ClaimedChange],
+) -> Result<bool, StoreError> {
+    let mut write = context.store.begin_write(Durability::Full).await?;
+    let is_made = write.outbox_was_claimed(exchange, changes).await?;
+    // The commit notes the position of the claim before its call is sent.
     write.commit().await?;
-    Ok(Some(begun))
+    Ok(is_made)
 }
 
 /// Commits the outcome of a call by the verdict on its answer.

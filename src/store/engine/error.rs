@@ -450,7 +450,9 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
         Some(Failure::Lost) => {
             "; the server is away or ended the connection: tallyd connects again by itself"
         }
-        Some(Failure::CommitUnknown) => "; tallyd ends, and its next start finds what was sent",
+        Some(Failure::CommitUnknown) => {
+            "; the next run, or the next start of tallyd, finds what was committed"
+        }
         Some(Failure::Fenced) => "; this tallyd ends, and stands by after its next start",
         Some(Failure::NoMemory | Failure::Untrusted) | None => "",
     }

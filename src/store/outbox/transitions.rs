@@ -137,6 +137,17 @@ impl WriteTransaction {
         self.execute_counting(sql, (json_rows(claims), exchange, at), "claim changes").await
     }
 
+    /// Returns true if these changes are claimed for the exchange.
+    pub async fn outbox_was_claimed(
+        &mut self,
+        exchange: ExchangeId,
+        claims: &[ClaimedChange],
+    ) -> Result<bool> {
+        let sql = "SELECT count(*) > 0 FROM outbox JOIN json_each($1) m ON outbox.id = CAST(m.value->>'id' AS BIGINT) \
+                   WHERE exchange_id = $2 AND state = 'sending'";
+        self.fetch_value(sql, (json_rows(claims), exchange), "look for a claim").await
+    }
+
     /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
     pub async fn outbox_reason_update(
         &mut self,

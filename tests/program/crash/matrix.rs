@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Longer than the quiet time of a create, and than the distance of two checks.
 const LONG_MS: i64 = 11 * 60 * 1000;
+const SENDING: &str = "SELECT count(*) FROM outbox WHERE state = 'sending'";
 
 /// Counts down by one with each event; the process is dead at zero.
 struct Fuse {
@@ -89,27 +90,30 @@ impl Scene {
         self.live_at(location, fuse).await;
     }
 
-    async fn live_at(&self, location: &DatabaseLocation, fuse: &Arc<Fuse>) {
+    /// Runs one life at a location; returns true if a daemon would go on after it.
+    async fn live_at(&self, location: &DatabaseLocation, fuse: &Arc<Fuse>) -> bool {
         let world = &self.shop.world;
         let inner = rig::transport(&rig::config(world, ""));
         let wire: Arc<dyn Transport> = Arc::new(Wire { inner, hook: fuse.hook() });
         let begun = Life::begin_at(location, world, &self.clock, wire, fuse.opening());
-        let Ok(life) = begun.await else { return };
+        let Ok(life) = begun.await else { return false };
         let context = life.context.clone();
         let work = async {
             for kind in [JobKind::Push, JobKind::Settle] {
                 if run_job(&context, kind, RunTrigger::Once).await.is_err() {
-                    return;
+                    return false;
                 }
             }
+            true
         };
-        tokio::select! {
-            () = fuse.dead.cancelled() => {}
-            () = work => {}
-        }
+        let goes_on = tokio::select! {
+            () = fuse.dead.cancelled() => false,
+            goes_on = work => goes_on,
+        };
         // The kernel closes the files of a dead process.
         drop(life);
         context.store.clone().close().await.ok();
+        goes_on
     }
 
     /// Starts the process again and runs it until it has no work left.
@@ -117,7 +121,7 @@ impl Scene {
         let world = &self.shop.world;
         let daemon = rig::daemon(world, "", &self.clock).await;
         assert_eq!(world.number("SELECT count(*) FROM run WHERE outcome = 'running'").await, 0);
-        assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await, 0);
+        assert_eq!(world.number(SENDING).await, 0);
         for _ in 0..4 {
             for kind in [JobKind::Push, JobKind::Settle] {
                 run_job(daemon.context(), kind, RunTrigger::Once).await.unwrap();
@@ -160,11 +164,15 @@ async fn lose_each_reply(flow: Flow, at_least: usize) {
             false => CommitFate::Passes,
         };
         let proxy = Proxy::start(&world.location, fate).await;
-        scene.live_at(&proxy.location, &Fuse::of(usize::MAX)).await;
+        let goes_on = scene.live_at(&proxy.location, &Fuse::of(usize::MAX)).await;
         if commits.load(Ordering::SeqCst) <= at {
             println!("{flow:?}: lost the reply of each of {at} commits");
             assert!(at > at_least, "{at}");
             return;
+        }
+        if goes_on {
+            let sending = world.number(SENDING).await;
+            assert_eq!(sending, 0, "the reply of commit {at} was lost, and nobody concludes what it claimed");
         }
         scene.recover().await;
         scene.shop.judge(&format!("the reply of commit {at} was lost")).await;

@@ -60,6 +60,17 @@ impl Trial {
         });
     }
 
+    /// Asserts that no change is being sent while no push runs, because nobody would conclude it.
+    pub async fn judge_sending(&mut self) {
+        if self.world.is_down() || self.world.has_running(JobKind::Push) {
+            return;
+        }
+        let sending = self.world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await;
+        if sending > 0 {
+            self.broken(format!("{sending} changes are being sent, and no push runs"));
+        }
+    }
+
     /// Asserts that a kill lost no change.
     pub async fn judge_lost(&mut self) {
         let kept = self.world.number("SELECT count(*) FROM outbox").await;

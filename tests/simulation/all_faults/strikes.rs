@@ -21,12 +21,14 @@ const APART_MS: i64 = 300_000;
 /// Longest time from a strike's order to the changes that bring the daemon to the step.
 const AMID_MS: i64 = 8_000;
 
-/// Each trouble once; the long pauses outlast the quiet time of a shipment, and the wake-up meets another leader.
-const ENDINGS: [Ending; 6] = [
+/// Each trouble once; the long pauses outlast the quiet time of a shipment, and the wake-up meets another leader. After
+/// the short ones the leader still leads.
+const ENDINGS: [Ending; 7] = [
     Ending::Pause(5_000, true),
     Ending::Pause(1_200_000, true),
     Ending::Pause(1_200_000, false),
     Ending::Death(60_000),
+    Ending::Cut(5_000),
     Ending::Cut(60_000),
     Ending::Stop(60_000),
 ];

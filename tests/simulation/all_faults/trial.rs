@@ -251,6 +251,7 @@ impl Trial {
             self.runs_judged = self.world.runs;
             let moves = self.world.number(MOVES).await;
             if std::mem::replace(&mut self.moves_judged, moves) != moves {
+                self.judge_sending().await;
                 self.judge_levels().await;
                 self.judge_refusals().await;
             }

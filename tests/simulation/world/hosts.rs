@@ -187,6 +187,11 @@ impl World {
         host.process().is_none_or(Process::must_end) || host.is_still() || is_cut
     }
 
+    /// Returns true if the daemon that leads runs a job.
+    pub fn has_running(&self, kind: JobKind) -> bool {
+        self.leading().is_some_and(|process| process.has_running(kind))
+    }
+
     /// Plans a run of a job in every daemon that works: each notices a change that was inserted.
     pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: RunTrigger) {
         for process in self.hosts.iter_mut().filter_map(Host::process_mut) {

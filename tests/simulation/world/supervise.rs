@@ -158,6 +158,11 @@ impl Process {
         self.slots.is_empty() && !is_probing
     }
 
+    /// Returns true if a job runs.
+    pub(super) fn has_running(&self, kind: JobKind) -> bool {
+        self.slots.contains_key(&kind)
+    }
+
     /// Handles a run or a probe that ended; returns true if there was one.
     pub(super) async fn handle_ended(&mut self, runs: &mut u64) -> bool {
         let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
