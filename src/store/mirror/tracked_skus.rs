@@ -99,10 +99,11 @@ impl Store {
         // Each query returns one JSON text; single rows would cross to the connection's thread one by one.
         let mut page: Vec<String> = Vec::new();
         while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
-            // The second bound is for a server, which may read all products that the join names for each page.
+            // The bound of the join is for a server, which may read all products that the join names for each page. In a
+            // subquery, a bound is evaluated once.
             let sql = "SELECT json_group_array(sku), CASE WHEN count(*) > 0 THEN hex(max(sku)) END, count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t \
-                           LEFT JOIN product p ON p.sku = t.sku AND p.sku > CAST(unhex($1) AS TEXT) \
+                           LEFT JOIN product p ON p.sku = t.sku AND p.sku > (SELECT CAST(unhex($1) AS TEXT)) \
                            WHERE t.sku > CAST(unhex($1) AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT $2) page";
             let (skus, last, count): (LossyText, Option<String>, i64) =
