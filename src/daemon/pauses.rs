@@ -16,7 +16,7 @@ pub(super) async fn run_unless_paused(
     trigger: RunTrigger,
     args: &RunArgs,
 ) -> Result<Result<FinishedRun, PauseRow>, StoreError> {
-    match context.store.pause_of(kind, context.now()).await? {
+    match read_pause(context, kind).await? {
         Some(pause) => Ok(Err(pause)),
         None => run_job_with(context, kind, trigger, args).await.map(Ok),
     }
@@ -28,7 +28,12 @@ pub(super) async fn work_unless_paused(
     kind: JobKind,
     work: impl Future<Output = Result<Option<FinishedRun>, StoreError>>,
 ) -> Result<Option<FinishedRun>, StoreError> {
-    if context.store.pause_of(kind, context.now()).await?.is_some() { Ok(None) } else { work.await }
+    if read_pause(context, kind).await?.is_some() { Ok(None) } else { work.await }
+}
+
+/// Reads the pause of a job; a database that is away delays it, as it delays the begin of a run.
+async fn read_pause(context: &JobContext, kind: JobKind) -> Result<Option<PauseRow>, StoreError> {
+    context.retry_commit("read the pause of a job", || context.store.pause_of(kind, context.now())).await
 }
 
 /// Ends the pauses whose time has come, and returns the time of the next end.

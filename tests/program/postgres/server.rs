@@ -39,13 +39,16 @@ async fn a_daemon_outlives_its_connections_and_sends_each_change_once() {
     world.track_all().await;
     assert!(world.once().await.is_good());
     let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 >= 20).unwrap();
-    let working = world.work().await;
+    let mut working = world.work().await;
     let rounds = 5;
     for n in 0..rounds {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
         world.change(&format!("add{n}"), "quantity.adjust", &body).await;
         let sql = "SELECT count(*) FROM outbox WHERE state = 'applied'";
-        world.until("the change is applied", async |world| world.number(sql).await == n + 1).await;
+        tokio::select! {
+            () = world.until("the change is applied", async |world| world.number(sql).await == n + 1) => {}
+            ended = &mut working.ended => panic!("round {n}: the daemon ended: {ended:?}"),
+        }
         assert!(end_connections(&world).await >= 3, "one writes, one reads, one listens");
     }
     working.stop().await;
