@@ -32,6 +32,7 @@ const LOOK_GAP_MAX: Duration = Duration::from_secs(3);
 const METRICS_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which looks are remembered: the platform's window, within which a call counts.
 const QUOTA_WINDOW: Duration = Duration::from_secs(60);
+
 /// Leadership of a process.
 pub(super) struct Lead {
     looks: Looks,

@@ -86,7 +86,7 @@ impl CommitRetry<'_> {
             self.guard = Some(self.gate.close_gate());
             tracing::error!(
                 event = event::DATABASE_WRITE_FAILED,
-                "cannot {} yet; the commit is retried, and no change is sent until it succeeds: {error}",
+                "cannot {} yet; it is tried again, and no change is sent until it succeeds: {error}",
                 self.action
             );
         }

@@ -38,10 +38,15 @@ pub fn location_toml(location: &DatabaseLocation) -> String {
 }
 
 /// Prints what this host lacks for a test of PostgreSQL; fails if the switch demands it.
-#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
 pub fn leave_out(missing: &str) {
-    let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
-    assert!(!is_required, "{SWITCH}=require, and this host has no {missing}");
+    leave_out_unless_required(SWITCH, missing);
+}
+
+/// Prints what this host lacks for a test; fails if the variable demands it by the value `require`.
+#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
+pub fn leave_out_unless_required(switch: &str, missing: &str) {
+    let is_required = std::env::var(switch).is_ok_and(|value| value == "require");
+    assert!(!is_required, "{switch}=require, and this host has no {missing}");
     println!("skipped: this host has no {missing}");
 }
 

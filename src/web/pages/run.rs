@@ -32,7 +32,7 @@ pub(super) async fn show_run(
             @if let Some(next) = &next { p { a.button rel="next" href=(next) { "Later exchanges" } } }
             @if !detail.changes.is_empty() { (live_part("changes", "Changes", &change_table(&detail.changes))) }
             @if !detail.events.is_empty() { (live_part("events", "Events during the run", &event_table(&detail.events))) }
-            @if detail.events.len() as i64 == PAGE_ROWS { p { "Only the first events are shown; `tallyd job show " (id) "` shows all." } }
+            @if detail.events.len() as i64 == PAGE_ROWS { p { "At most " (PAGE_ROWS) " events are shown; `tallyd job show " (id) "` shows all." } }
         }
     };
     Ok(respond(&request, &format!("Run {id}"), || detail.to_json(), body))

@@ -10,6 +10,7 @@ mod alerts;
 mod dashboard;
 mod log_rules;
 
+use crate::support::cluster::leave_out_unless_required;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,13 +28,10 @@ fn kit_text(name: &str) -> String {
 }
 
 /// Returns true if the host has a program of Prometheus; prints or, with the switch, asserts it.
-#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
 fn has_prometheus(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
-    let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
-    assert!(found || !is_required, "{SWITCH}=require, and this host has no {program} (Debian: prometheus)");
     if !found {
-        println!("skipped: this host has no {program} (Debian: prometheus)");
+        leave_out_unless_required(SWITCH, &format!("{program} (Debian: prometheus)"));
     }
     found
 }

@@ -3,6 +3,7 @@
 //! The tests need a dozen commands of the protocol, each one POST of JSON. The kept crates bring an HTTP client of their
 //! own for that.
 
+use crate::support::cluster::leave_out_unless_required;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -20,11 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Prints what a test lacks; fails if the switch demands it.
-#[allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a test that skips says so, or may not")]
 pub(crate) fn leave_out(missing: &str) {
-    let is_required = std::env::var(SWITCH).is_ok_and(|value| value == "require");
-    assert!(!is_required, "{SWITCH}=require, and there is no {missing}");
-    println!("skipped: no {missing}");
+    leave_out_unless_required(SWITCH, missing);
 }
 
 /// A browser with a fresh profile.
