@@ -206,13 +206,13 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), from_base64(shown.as_str().unwrap())).unwrap();
     }
 
-    /// Polls the page's text until `done`, and returns the time that took.
-    pub(crate) async fn until(&self, what: &str, done: impl Fn(&str) -> bool) -> Duration {
+    /// Polls the page's text until `done`.
+    pub(crate) async fn until(&self, what: &str, done: impl Fn(&str) -> bool) {
         let begun = Instant::now();
         loop {
             let text = self.text().await;
             if done(&text) {
-                return begun.elapsed();
+                return;
             }
             assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}: {text}");
             sleep(Duration::from_millis(20)).await;
