@@ -28,8 +28,9 @@ const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
     FROM outbox WHERE key IN";
 
 /// Calls of a session that began after a call of a later session.
-const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM exchange e WHERE e.id > \
-    (SELECT min(f.id) FROM exchange f WHERE f.session_id > e.session_id)";
+const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM (SELECT session_id, \
+        max(session_id) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS latest FROM exchange) e \
+    WHERE session_id < latest";
 
 impl Trial {
     /// Judges the stock levels that have no change on its way.
