@@ -125,7 +125,7 @@ impl<'a> DeliveryRun<'a> {
 
     /// Sends a call for each kind that has something to send. Returns false if nothing is left to do now.
     pub(super) async fn send_round(&mut self, summary: &mut PushSummary) -> Result<bool, JobError> {
-        let pending = self.context.store.outbox_pending().await?;
+        let pending = self.context.store.outbox_deliveries().await?;
         self.send_round_of(&pending, summary).await
     }
 

@@ -26,7 +26,7 @@ pub(in crate::push) async fn preview_deliveries(
     store: &Store,
     preview: &mut PushPreview,
 ) -> Result<(), JobError> {
-    let pending = store.outbox_pending().await?;
+    let pending = store.outbox_deliveries().await?;
     let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
     let mut run_preview = DeliveryPreview {
         store,

@@ -176,11 +176,17 @@ pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
     json_rows(&rows)
 }
 
-/// SQL: the spellings of the stock level `k`; `asked` is the platform's spelling where it has one.
-macro_rules! stock_level_spellings {
-    () => {
-        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.spelling \
-          UNION ALL SELECT k.spelling)"
+/// SQL: the changes `$change` of the stock level `k`, under all its spellings.
+macro_rules! is_of_level {
+    ($change:literal) => {
+        concat!(
+            $change,
+            ".sku IN (SELECT atom FROM json_each(k.spellings)) AND ",
+            $change,
+            ".sku IS NOT NULL AND ",
+            $change,
+            ".warehouse_id = k.warehouse_id"
+        )
     };
 }
 
@@ -203,24 +209,47 @@ macro_rules! link_is_unproved {
 }
 pub(in crate::store) use link_is_unproved;
 
+/// The spellings and the counts of a level are read once: they stand in CTEs that the engine may not repeat where they
+/// are used. A call is looked up by its id: a CTE of all calls would be read whole.
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
 WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS BIGINT) AS warehouse_id,
                      value->>2 AS case_key
               FROM json_each($1)),
+     -- The platform's spelling and the others of the same product.
+     spelled AS MATERIALIZED (SELECT k.*, (SELECT CAST(json_group_array(m.spelling) AS TEXT) FROM (
+                                  SELECT m.spelling FROM sku_spelling m
+                                  WHERE m.case_key = k.case_key AND m.sku = k.spelling
+                                  UNION ALL SELECT k.spelling) m) AS spellings
+                              FROM stock_level k),
      -- A spelling that was never requested names no product of its own yet. The brakes use the one that it probably names.
-     known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
+     known AS MATERIALIZED (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
                           SELECT CASE WHEN count(*) = 1 THEN min(t.id) END FROM product t
                           WHERE t.case_key = k.case_key
                             AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
                           q.id) AS product,
-                      (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
-    stock_level_spellings!(),
-    " AND s.warehouse_id = k.warehouse_id
-                       AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
-               FROM stock_level k LEFT JOIN product q ON q.sku = k.spelling),
+                      (SELECT max(s.id) FROM outbox s WHERE ",
+    is_of_level!("s"),
+    "
+                       AND (s.state = 'applied' OR s.reason = 'landed') AND s.kind = 'quantity.set') AS last_set_id,
+                      (SELECT min(c.id) FROM outbox c WHERE ",
+    is_of_level!("c"),
+    "
+                       AND c.state IN ('pending', 'sending', 'held', 'in_doubt')
+                       AND c.kind = 'quantity.set') AS first_set_id,
+             -- A bound that is early enough: which adjusts came after a count is decided from its own moment. One that
+             -- SQLite cannot read is as early as can be.
+             (SELECT min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', upper(trim(json_extract(c.body, '$.counted_at'))),
+                                           '-1 second'), ''))
+              FROM outbox c
+              WHERE json_extract(c.body, '$.counted_at') IS NOT NULL AND ",
+    is_of_level!("c"),
+    "
+                AND c.state IN ('pending', 'sending', 'held', 'in_doubt')
+                AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
+               FROM spelled k LEFT JOIN product q ON q.sku = k.spelling),
      -- Moments of another boot are not comparable.
-     sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
+     sent AS NOT MATERIALIZED (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
        o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
@@ -251,10 +280,11 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NUL
        (SELECT coalesce(json_group_array(json_array(a.id, CAST(CAST(json_extract(a.body, '$.delta') AS NUMERIC) AS BIGINT),
                                                     coalesce(a.dated_at, a.created_at))), '[]')
         FROM outbox a
-        WHERE a.sku IN ",
-    stock_level_spellings!(),
-    " AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
-          AND a.kind = 'quantity.adjust'
+        WHERE ",
+    is_of_level!("a"),
+    "
+          AND (a.state = 'applied' OR a.reason = 'landed') AND a.kind = 'quantity.adjust'
+          AND a.id > CASE WHEN k.first_counted_at IS NULL THEN k.first_set_id ELSE 0 END
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
        CASE WHEN k.first_counted_at IS NULL THEN '[]' ELSE (
            SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
@@ -266,22 +296,7 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NUL
                                 coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
                ORDER BY position) h) END AS quantity_states
-FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
-    stock_level_spellings!(),
-    " AND c.warehouse_id = k.warehouse_id
-                       AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
-                       AND c.kind = 'quantity.set') AS first_set_id,
-             -- A bound that is early enough: which adjusts came after a count is decided from its own moment. One that
-             -- SQLite cannot read is as early as can be.
-             (SELECT min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', upper(trim(json_extract(c.body, '$.counted_at'))),
-                                           '-1 second'), ''))
-              FROM outbox c
-              WHERE json_extract(c.body, '$.counted_at') IS NOT NULL AND c.sku IN ",
-    stock_level_spellings!(),
-    " AND c.warehouse_id = k.warehouse_id
-                AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
-                AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
-      FROM known k) k
+FROM known k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
 LEFT JOIN read_batch requested ON requested.id = o.read_batch_id
@@ -393,5 +408,31 @@ impl WriteTransaction {
                    COMMIT";
         let values = (read, observed_at, max_base_age_ms);
         self.commit_with(sql, values, "fix the base of counts and commit what was read").await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::AssertSqlSafe;
+
+    #[tokio::test]
+    async fn stock_levels_are_read_by_indexes_whatever_the_size_of_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create_unlocked(&dir.path().join("t.db")).await.unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {STOCK_LEVEL_ROWS}");
+        let plan: Vec<(i64, i64, i64, String)> =
+            store.fetch_all(AssertSqlSafe(sql), ("[]", 0), "explain").await.unwrap();
+        let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
+        // The rows of the statement itself: stock levels, their spellings and facts, and the newest session.
+        let small = ["json_each", "CONSTANT", "k", "m", "h", "newest", "session"];
+        let is_whole = |step: &&&str| {
+            let scanned = step.strip_prefix("SCAN ").and_then(|scan| scan.split(' ').next());
+            step.contains("AUTOMATIC") || scanned.is_some_and(|scanned| !small.contains(&scanned))
+        };
+        let whole: Vec<&&str> = steps.iter().filter(is_whole).collect();
+        assert_eq!(whole, Vec::<&&str>::new());
+        let by_kind = "outbox_applied_stock_level (sku=? AND warehouse_id=? AND kind=?";
+        assert_eq!(steps.iter().filter(|step| step.contains(by_kind)).count(), 2, "{steps:?}");
     }
 }

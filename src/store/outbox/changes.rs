@@ -275,6 +275,16 @@ impl Store {
         self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
 
+    /// Returns the pending changes that are no quantities, operators' first, then by id.
+    pub async fn outbox_deliveries(&self) -> Result<Vec<ChangeRow>> {
+        let sql = concat!(
+            change_rows!(),
+            " WHERE state = 'pending' AND kind NOT IN ('quantity.set', 'quantity.adjust') \
+             ORDER BY priority DESC, id"
+        );
+        self.fetch_all(sql, (), "read the pending changes that are no quantities").await
+    }
+
     /// Returns the pending shipments and tracking numbers, operators' first, then by id.
     pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(

@@ -4,7 +4,7 @@
 
 use crate::support::World;
 use crate::support::cluster::Cluster;
-use tallyd::model::Position;
+use tallyd::model::{Moment, Position, Sku, StockLevel, WarehouseId};
 use tallyd::store::{StalestProgress, StockFilter, Store};
 
 /// Runs after which the server keeps a statement's plan.
@@ -29,13 +29,14 @@ async fn grow(world: &World) {
         .await;
 }
 
-/// Returns the number of index entries of products that all connections read, those that ended included.
-async fn entries_read(world: &World) -> i64 {
+/// Returns the number of rows and index entries of a table that all connections read, those that ended included.
+async fn entries_read(world: &World, table: &str) -> i64 {
     world
-        .number(
-            "SELECT CAST(sum(idx_tup_read) AS BIGINT) FROM pg_stat_user_indexes \
-             WHERE schemaname = current_schema() AND relname = 'product'",
-        )
+        .number(&format!(
+            "SELECT CAST(t.seq_tup_read + (SELECT sum(i.idx_tup_read) FROM pg_stat_user_indexes i \
+                                           WHERE i.relid = t.relid) AS BIGINT) \
+             FROM pg_stat_user_tables t WHERE schemaname = current_schema() AND relname = '{table}'"
+        ))
         .await
 }
 
@@ -52,7 +53,7 @@ async fn a_page_of_many_skus_costs_what_it_holds() {
         store.stock_page(&StockFilter::default()).await.unwrap();
     }
     grow(&world).await;
-    let before = entries_read(&world).await;
+    let before = entries_read(&world, "product").await;
     let mut progress = StalestProgress::default();
     let never_read = store.tracked_sku_stalest(RUN_BEGAN, &mut progress, 100).await.unwrap();
     assert_eq!((never_read.len(), never_read[0].as_str()), (100, "S-0019001"));
@@ -62,8 +63,45 @@ async fn a_page_of_many_skus_costs_what_it_holds() {
     assert_eq!(store.stock_page(&filter).await.unwrap().rows[0].sku.to_string(), "S-0010001");
     // The end of a connection reports its counts.
     store.close().await.unwrap();
-    world.until("the counts are reported", async |world| entries_read(world).await > before).await;
+    world.until("the counts are reported", async |world| entries_read(world, "product").await > before).await;
     // The first page looks at every SKU that was read, the others at their own.
-    let read = entries_read(&world).await - before;
-    assert!(read < READ_SKUS + 1_000, "{read} index entries");
+    let read = entries_read(&world, "product").await - before;
+    assert!(read < READ_SKUS + 1_000, "{read} entries");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stock_level_of_a_push_costs_the_same_whatever_the_size_of_the_journal() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = World::on_server(&cluster, "north").await;
+    world.make().await;
+    world.sql("INSERT INTO session (boot_id, version, started_ms) VALUES ('boot', 'test', 0)").await;
+    world
+        .sql(
+            "INSERT INTO run (session_id, job, trigger, started_ms) \
+             SELECT max(id), 'push', 'schedule', 0 FROM session",
+        )
+        .await;
+    let calls = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
+        SELECT i, (SELECT max(id) FROM run), (SELECT max(id) FROM session), 'x', '/', 'push', 0, 0";
+    world.sql(&format!("{calls} FROM generate_series(100001, 100010) i")).await;
+    world.sql("INSERT INTO read_batch (id, exchange_id, observed_ms) VALUES (1, 100001, 0)").await;
+    world
+        .sql("INSERT INTO product (id, sku, case_key, product_id, read_batch_id) VALUES (1, 'S-1', 's-1', 1, 1)")
+        .await;
+    let level = StockLevel { sku: Sku::new("S-1").unwrap(), warehouse_id: WarehouseId(1) };
+    let store = Store::open_beside(world.location.clone()).await.unwrap();
+    for _ in 0..KEPT_AFTER {
+        store.stock_level_rows(std::slice::from_ref(&level)).await.unwrap();
+    }
+    world.sql(&format!("{calls} FROM generate_series(100011, 120000) i")).await;
+    let before = entries_read(&world, "session").await;
+    let calls_before = entries_read(&world, "exchange").await;
+    let rows = store.stock_level_rows(&[level]).await.unwrap();
+    assert_eq!((rows.len(), rows[0].spelling.as_str()), (1, "S-1"));
+    assert_eq!(rows[0].requested_moment, Some(Moment(0)));
+    // The end of a connection reports its counts.
+    store.close().await.unwrap();
+    world.until("the counts are reported", async |world| entries_read(world, "session").await > before).await;
+    let read = entries_read(&world, "exchange").await - calls_before;
+    assert!(read < 1_000, "{read} entries");
 }
