@@ -7,7 +7,7 @@
 
 use axum::body::Bytes;
 use axum::http::Response;
-use jsonschema::Validator;
+use boon::{Compiler, Draft, SchemaIndex, Schemas, ValidationError};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -18,7 +18,7 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) struct Interface {
     file: Value,
     /// Compiled schemas by their text, because compiling a schema takes far longer than applying it.
-    compiled: RefCell<HashMap<String, Validator>>,
+    compiled: RefCell<HashMap<String, (Schemas, SchemaIndex)>>,
 }
 
 impl Interface {
@@ -92,12 +92,12 @@ impl Interface {
 
     pub(crate) fn violations(&self, schema: &Value, instance: &Value) -> Vec<String> {
         let mut compiled = self.compiled.borrow_mut();
-        let validator = compiled.entry(schema.to_string()).or_insert_with(|| {
+        let (schemas, schema) = compiled.entry(schema.to_string()).or_insert_with(|| {
             let mut root = schema.as_object().expect("the file has a schema here").clone();
             root.insert("components".to_owned(), self.file["components"].clone());
-            jsonschema::draft202012::new(&Value::Object(root)).expect("the schema is one")
+            compile(Value::Object(root))
         });
-        validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
+        schemas.validate(instance, *schema).err().map_or_else(Vec::new, |error| single_violations(&error))
     }
 
     fn resolve<'a>(&'a self, described: &'a Value) -> &'a Value {
@@ -105,5 +105,21 @@ impl Interface {
             Some(reference) => self.file.pointer(reference.trim_start_matches('#')).unwrap(),
             None => described,
         }
+    }
+}
+
+fn compile(schema: Value) -> (Schemas, SchemaIndex) {
+    let (address, mut schemas, mut compiler) = ("file:///schema.json", Schemas::new(), Compiler::new());
+    compiler.set_default_draft(Draft::V2020_12);
+    compiler.add_resource(address, schema).expect("the address is its only one");
+    let index = compiler.compile(address, &mut schemas).expect("the schema is one");
+    (schemas, index)
+}
+
+/// Returns the violations that a validation found, without those that sum them up.
+fn single_violations(error: &ValidationError<'_, '_>) -> Vec<String> {
+    match error.causes.is_empty() {
+        true => vec![format!("{}: {}", error.instance_location, error.kind)],
+        false => error.causes.iter().flat_map(single_violations).collect(),
     }
 }

@@ -479,18 +479,19 @@ fn settings(fault: Option<Fault>) -> LimiterSettings {
 /// Times are relative to now, calls are named by their order. It omits the waiters of notifies and the
 /// pacer's bucket: the last pass and the rate determine the bucket.
 fn relative(shown: &str, now: i64) -> String {
-    let text = without(&without(shown, "bell: Notify {"), "bucket: RateLimiter {");
+    let text = without(&without(shown, "notify: Notify {"), "bucket: RateLimiter {");
+    assert!(!text.contains("0x"), "an address is no state: {text}");
     let mut numbers = Vec::new();
-    renamed(&text, "Number(", |number| {
+    renamed(&text, "TicketId(", |number| {
         numbers.push(number);
         number
     });
     numbers.sort_unstable();
     numbers.dedup();
     let rank = |number: i64| numbers.iter().take_while(|other| **other < number).count() as i64;
-    let text = renamed(&text, "Number(", rank);
+    let text = renamed(&text, "TicketId(", rank);
     let text = renamed(&text, "Timestamp(", |at| at - now);
-    let text = renamed(&text, "joined: ", |_| 0);
+    let text = renamed(&text, "last_ticket: ", |_| 0);
     renamed(&text, "Moment(", |at| at - now)
 }
 
