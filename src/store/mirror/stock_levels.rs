@@ -209,8 +209,10 @@ macro_rules! link_is_unproved {
 }
 pub(in crate::store) use link_is_unproved;
 
-/// The spellings and the counts of a level are read once: they stand in CTEs that the engine may not repeat where they
-/// are used. A call is looked up by its id: a CTE of all calls would be read whole.
+/// SQL: the [`StockLevelRow`]s of the stock levels of parameter 1.
+///
+/// `MATERIALIZED` CTEs hold what is used several times: the spellings and the counts of a stock level. A call is looked
+/// up by its id: PostgreSQL would read a materialised CTE of all calls whole.
 const STOCK_LEVEL_ROWS: &str = concat!(
     "
 WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>1 AS BIGINT) AS warehouse_id,
