@@ -386,10 +386,11 @@ fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
     }
 }
 
-/// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key.
+/// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key, and the probe its end.
 fn log_limiter_event(limiter_event: &LimiterEvent) {
     match limiter_event {
         LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}
+        LimiterEvent::RefusalLifted => {}
         LimiterEvent::HoldStarted(hold) => {
             let (reason, hold_ms) = (hold.reason.as_str(), hold.duration_ms);
             let duration = hold_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000)));

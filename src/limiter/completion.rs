@@ -57,6 +57,9 @@ pub enum LimiterEvent {
     },
     /// The adaptive limit is back at the configured part (`quota.share`).
     LimitRecovered,
+    /// The key was refused until shortly before this answer ([`Limiter::lift_refusal`](super::Limiter::lift_refusal)).
+    /// [`LimiterState`](super::LimiterState) has changed.
+    RefusalLifted,
     /// The answers of 400 in 24 h reached the soft threshold: bulk pushes stop.
     SoftThreshold {
         /// Answers counted.
@@ -94,6 +97,10 @@ impl Admission {
         let mut events = self.apply_outcome(grant, outcome, reservations, now);
         if self.adaptive_limit.take_recovered(now.moment) {
             events.push(LimiterEvent::LimitRecovered);
+        }
+        // A call given up is recorded without its events.
+        if outcome != QuotaOutcome::TimedOut && self.holds.take_lifted() {
+            events.push(LimiterEvent::RefusalLifted);
         }
         self.run_admission(None, now.moment);
         events

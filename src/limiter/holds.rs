@@ -31,6 +31,8 @@ const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duratio
 pub(super) struct ActiveHolds {
     account: Option<(HoldReason, TimedHold)>,
     key: Option<OpenEndedHold>,
+    /// True from the end of a refusal until it is reported.
+    is_lifted: bool,
     judging: BTreeMap<Operation, OpenEndedHold>,
     shared_slots: BTreeMap<Operation, HeldOperation>,
 }
@@ -144,7 +146,14 @@ impl ActiveHolds {
 
     /// Returns false if the key was not refused.
     pub(super) fn lift_refusal(&mut self) -> bool {
-        self.key.take().is_some()
+        let was_refused = self.key.take().is_some();
+        self.is_lifted |= was_refused;
+        was_refused
+    }
+
+    /// Returns true once after a refusal was lifted.
+    pub(super) fn take_lifted(&mut self) -> bool {
+        std::mem::take(&mut self.is_lifted)
     }
 
     /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.

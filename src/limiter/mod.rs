@@ -207,6 +207,8 @@ impl Limiter {
 
     /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
     /// not refused.
+    ///
+    /// The next answer reports [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
     pub fn lift_refusal(&self) -> bool {
         self.end_hold(|holds, _| holds.lift_refusal())
     }

@@ -86,6 +86,11 @@ async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
     assert!(!must_wait(&limiter, READ, Lane::Probe).await);
     assert!(limiter.lift_refusal());
     assert!(!must_wait(&limiter, READ, Lane::Operator).await);
+    // The stored state still refuses the key, until the next answer is stored.
+    let events = urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered);
+    assert_eq!(events, [LimiterEvent::RefusalLifted]);
+    assert_eq!(limiter.persisted_state().limiter_state.holds, []);
+    assert_eq!(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered), [], "reported once");
 }
 
 #[tokio::test(start_paused = true)]

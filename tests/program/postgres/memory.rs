@@ -108,6 +108,10 @@ async fn a_key_that_was_refused_on_a_host_is_only_probed_on_the_next_one() {
     assert!(other.probe_key().await.unwrap() && !other.context().limiter.is_refused());
     run(&other, JobKind::Balances).await;
     assert!(world.sandbox.logged_calls().len() > calls + 2);
+    // The key works again, also for the next one.
+    drop(other);
+    let next = lead(&world, "one").await;
+    assert!(!next.context().limiter.is_refused(), "{:?}", limits(&next).limiter_state.holds);
 }
 
 #[tokio::test(flavor = "multi_thread")]
