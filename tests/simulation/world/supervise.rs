@@ -387,12 +387,10 @@ impl Process {
         let Some(probing) = refused.probing.take() else { return };
         let works = match probing.await.expect("a probe has no bugs") {
             Ok(works) => works,
-            Err(StartError::Store(error)) => {
-                self.bear::<()>(Err(error));
-                return;
-            }
+            Err(StartError::Store(error)) => self.bear(Err(error)).unwrap_or(false),
             Err(error) => panic!("{error}"),
         };
+        let Some(refused) = &mut self.refused else { return };
         if !works {
             refused.probe_at = refused.delays.next().map(|delay| self.clock.now_ms() + millis(delay));
             return;
