@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tallyd::client::{PlatformRequest, PlatformResponse, SendFuture, Transport};
 use tallyd::config::Config;
-use tallyd::daemon::{Daemon, SystemClock};
+use tallyd::daemon::{Daemon, SystemClock, run_job};
 use tallyd::journal::RunOutcome;
+use tallyd::model::{JobKind, RunTrigger};
 use tallyd::sandbox::SandboxOptions;
 use tallyd::store::StoreOptions;
 use tokio::time::Duration;
@@ -270,6 +271,24 @@ async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
     assert!(probes.len() <= 2 && probes.iter().all(|(_, calls)| *calls == 1), "{probes:?}");
     world.until("the change is judged", async |world| world.fate("k").await.0 == "rejected").await;
     working.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_key_stays_refused_while_a_failing_platform_answers_the_probe() {
+    const QUEUE: &str = "GET /api/Company/WorkQueue";
+    let world = World::new().await;
+    for status in [401, 500] {
+        world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": status, "Times": 1}])).await;
+    }
+    let daemon = world.daemon().await;
+    let store = &daemon.context().store;
+    run_job(daemon.context(), JobKind::WorkQueue, RunTrigger::Schedule).await.unwrap();
+    assert!(store.key_is_refused().await.unwrap());
+    assert!(!daemon.probe_key().await.unwrap());
+    assert_eq!(world.number("SELECT count(*) FROM exchange WHERE status = 500").await, 1);
+    assert!(store.key_is_refused().await.unwrap(), "an answer of 500 says nothing of the key");
+    assert!(daemon.probe_key().await.unwrap());
+    assert!(!store.key_is_refused().await.unwrap());
 }
 
 #[tokio::test]

@@ -132,10 +132,11 @@ impl Store {
         self.fetch_all(sql, (), "read the units that others moved").await
     }
 
-    /// Returns true if the platform refused the key at the last call that was answered.
+    /// Returns true if the platform refused the key at the last call whose answer tells: a failure or a throttle does
+    /// not.
     pub async fn key_is_refused(&self) -> Result<bool> {
-        let sql =
-            "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT verdict = 'refused' FROM exchange \
+                   WHERE verdict IN ('accepted', 'rejected', 'refused') ORDER BY id DESC LIMIT 1";
         let last: Vec<bool> = self.fetch_column(sql, (), "read the last call").await?;
         Ok(last == [true])
     }
