@@ -277,6 +277,7 @@ async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
 async fn a_refused_key_stays_refused_while_a_failing_platform_answers_the_probe() {
     const QUEUE: &str = "GET /api/Company/WorkQueue";
     let world = World::new().await;
+    world.track_all().await;
     for status in [401, 500] {
         world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": status, "Times": 1}])).await;
     }
@@ -288,6 +289,15 @@ async fn a_refused_key_stays_refused_while_a_failing_platform_answers_the_probe(
     assert_eq!(world.number("SELECT count(*) FROM exchange WHERE status = 500").await, 1);
     assert!(store.key_is_refused().await.unwrap(), "an answer of 500 says nothing of the key");
     assert!(daemon.probe_key().await.unwrap());
+    assert!(!store.key_is_refused().await.unwrap());
+    // This 403 may mean the SKUs, and the probe decides nothing.
+    for (operation, status) in [(BALANCES, 403), (QUEUE, 500)] {
+        world
+            .post("/_sandbox/faults", &json!([{"Operation": operation, "Status": status, "Times": 1}]))
+            .await;
+    }
+    run_job(daemon.context(), JobKind::Balances, RunTrigger::Schedule).await.unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM exchange WHERE status = 500").await, 2);
     assert!(!store.key_is_refused().await.unwrap());
 }
 
