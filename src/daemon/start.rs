@@ -414,11 +414,10 @@ async fn restore_limiter(
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
     let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
-    // Whether a refused key was replaced is known with the account; the call that was judging an operation no longer
-    // exists.
-    let is_key = |hold: &Hold| hold.reason == HoldReason::RefusedKey;
-    let refusal = limiter_state.holds.iter().find(|hold| is_key(hold)).map(|hold| hold.why.clone());
-    limiter_state.holds.retain(|hold| !is_key(hold) && hold.reason != HoldReason::Judging);
+    let is_key = |hold: &&Hold| hold.reason == HoldReason::RefusedKey;
+    let refusal = limiter_state.holds.iter().find(is_key).map(|hold| hold.why.clone());
+    // The call that was judging an operation no longer exists.
+    limiter_state.holds.retain(|hold| hold.reason != HoldReason::Judging);
     let persisted = PersistedState {
         reservations: past_reservations(&used, &boot_id, looks, moment),
         bad_requests: bad_requests
@@ -427,7 +426,10 @@ async fn restore_limiter(
             .collect(),
         limiter_state,
     };
-    Ok((Limiter::new(limits, Arc::clone(clock), persisted), refusal))
+    let limiter = Limiter::new(limits, Arc::clone(clock), persisted);
+    // Whether a refused key was replaced is known with the account.
+    limiter.lift_refusal();
+    Ok((limiter, refusal))
 }
 
 /// Returns the stored state, or the default if another version of the program wrote an unreadable one.

@@ -168,7 +168,7 @@ impl Admission {
             }
             QuotaOutcome::RefusedKey if operation.carries_id() => {}
             QuotaOutcome::RefusedKey => {
-                events.extend(self.refuse_key(format!("{operation} was answered 403"), now));
+                events.extend(self.refuse_key(format!("the platform refused {operation}"), now));
             }
         }
         events

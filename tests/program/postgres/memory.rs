@@ -115,6 +115,23 @@ async fn a_key_that_was_refused_on_a_host_is_only_probed_on_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_works_after_a_restart_is_not_refused_on_the_next_host() {
+    let Some(cluster) = Cluster::start() else { return };
+    let world = account(&cluster, "north").await;
+    world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": 401, "Times": 1}])).await;
+    let one = lead(&world, "one").await;
+    run(&one, JobKind::WorkQueue).await;
+    assert!(one.context().limiter.is_refused());
+    drop(one);
+    let again = lead(&world, "one").await;
+    assert!(!again.context().limiter.is_refused(), "a start of its own tries the key");
+    run(&again, JobKind::WorkQueue).await;
+    drop(again);
+    let other = lead(&world, "other").await;
+    assert!(!other.context().limiter.is_refused(), "{:?}", limits(&other).limiter_state.holds);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_and_changes_keep_their_lanes_on_the_next_host() {
     let Some(cluster) = Cluster::start() else { return };
     let world = account(&cluster, "north").await;
