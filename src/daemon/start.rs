@@ -427,7 +427,7 @@ async fn restore_limiter(
         limiter_state,
     };
     let limiter = Limiter::new(limits, Arc::clone(clock), persisted);
-    // Whether a refused key was replaced is known with the account.
+    // Whether a refused key was replaced is known with the account. The first answer stores that it is not refused.
     limiter.lift_refusal();
     Ok((limiter, refusal))
 }
