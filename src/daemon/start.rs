@@ -12,7 +12,7 @@ use super::{boot_id, settings, systemd};
 use crate::client::{AccountKeys, Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::JobContext;
-use crate::limiter::{Hold, HoldReason, Limiter, LimiterState, PersistedState};
+use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
 use crate::model::time::DAY;
 use crate::model::{Clock, Timestamp};
 use crate::notify::{NoticeTopic, tell_occurrence};
@@ -414,8 +414,8 @@ async fn restore_limiter(
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
     let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
-    let is_key = |hold: &&Hold| hold.reason == HoldReason::RefusedKey;
-    let refusal = limiter_state.holds.iter().find(is_key).map(|hold| hold.why.clone());
+    let refusal = limiter_state.holds.iter().find(|hold| hold.reason == HoldReason::RefusedKey);
+    let refusal = refusal.map(|hold| hold.why.clone());
     // The call that was judging an operation no longer exists.
     limiter_state.holds.retain(|hold| hold.reason != HoldReason::Judging);
     let persisted = PersistedState {

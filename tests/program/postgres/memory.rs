@@ -30,6 +30,16 @@ async fn lead(world: &World, name: &str) -> Daemon {
     Daemon::start_or_stand_by(config, Arc::new(SystemClock)).await.unwrap()
 }
 
+/// Returns an account whose key is refused that many times, the first time on the host `one`, whose process died then.
+async fn refused_on_one(cluster: &Cluster, times: u32) -> World {
+    let world = account(cluster, "north").await;
+    world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": 401, "Times": times}])).await;
+    let one = lead(&world, "one").await;
+    run(&one, JobKind::WorkQueue).await;
+    assert!(one.context().limiter.is_refused());
+    world
+}
+
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
     run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap().summary
 }
@@ -90,13 +100,8 @@ async fn the_bad_requests_of_a_host_count_on_the_next_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_was_refused_on_a_host_is_only_probed_on_the_next_one() {
     let Some(cluster) = Cluster::start() else { return };
-    let world = account(&cluster, "north").await;
-    // On the first host, and at the first probe of the next one.
-    world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": 401, "Times": 2}])).await;
-    let one = lead(&world, "one").await;
-    run(&one, JobKind::WorkQueue).await;
-    assert!(one.context().limiter.is_refused());
-    drop(one);
+    // Also at the first probe of the next host.
+    let world = refused_on_one(&cluster, 2).await;
     let other = lead(&world, "other").await;
     assert!(other.context().limiter.is_refused(), "the key is the same one");
     let calls = world.sandbox.logged_calls().len();
@@ -117,12 +122,7 @@ async fn a_key_that_was_refused_on_a_host_is_only_probed_on_the_next_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_works_after_a_restart_is_not_refused_on_the_next_host() {
     let Some(cluster) = Cluster::start() else { return };
-    let world = account(&cluster, "north").await;
-    world.post("/_sandbox/faults", &json!([{"Operation": QUEUE, "Status": 401, "Times": 1}])).await;
-    let one = lead(&world, "one").await;
-    run(&one, JobKind::WorkQueue).await;
-    assert!(one.context().limiter.is_refused());
-    drop(one);
+    let world = refused_on_one(&cluster, 1).await;
     let again = lead(&world, "one").await;
     assert!(!again.context().limiter.is_refused(), "a start of its own tries the key");
     run(&again, JobKind::WorkQueue).await;
