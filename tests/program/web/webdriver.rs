@@ -25,6 +25,38 @@ pub(crate) fn leave_out(missing: &str) {
     leave_out_unless_required(SWITCH, missing);
 }
 
+/// Starts a driver and returns it with its port.
+///
+/// The driver takes a free port of IPv6 and then the same number of IPv4. Another test may have that one, even as the
+/// near end of a connection. The driver then says so and ends, and the next one takes another port.
+fn start_driver() -> (Child, u16) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut said = String::new();
+        for line in lines.by_ref() {
+            if let Some((_, port)) = line.split_once("started successfully on port ") {
+                let port = port.trim_end_matches('.').parse().unwrap();
+                // Its further lines are read and forgotten, so that it never waits for a reader.
+                std::thread::spawn(move || lines.for_each(drop));
+                return (driver, port);
+            }
+            said += &format!("{line}\n");
+        }
+        let status = driver.wait().unwrap();
+        assert!(
+            said.contains("port not available") && Instant::now() < until,
+            "chromedriver ended with {status} and said: {said}"
+        );
+    }
+}
+
 /// A browser with a fresh profile.
 pub(crate) struct Browser {
     driver: Child,
@@ -46,23 +78,10 @@ impl Browser {
             return None;
         }
         let profile = tempfile::tempdir().unwrap();
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines.find_map(|line| {
-            let line = line.unwrap();
-            let (_, port) = line.split_once("started successfully on port ")?;
-            port.trim_end_matches('.').parse::<u16>().ok()
-        });
-        // Its further lines are read and forgotten, so that it never waits for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
+        let (driver, port) = start_driver();
         let mut browser = Self {
             driver,
-            address: ([127, 0, 0, 1], port.unwrap()).into(),
+            address: ([127, 0, 0, 1], port).into(),
             session: String::new(),
             _profile: profile,
         };
