@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tallyd::store::{DatabaseLocation, PostgresDatabase};
+use tokio::net::TcpSocket;
 
 /// Name of the variable that demands PostgreSQL: `require` fails where it is missing, `auto` (the default)
 /// leaves the tests out.
@@ -48,6 +49,15 @@ pub fn leave_out_unless_required(switch: &str, missing: &str) {
     let is_required = std::env::var(switch).is_ok_and(|value| value == "require");
     assert!(!is_required, "{switch}=require, and this host has no {missing}");
     println!("skipped: this host has no {missing}");
+}
+
+/// Returns a socket on a port that nobody else is given. A server that is told the number can listen on it: PostgreSQL
+/// and Prometheus set `SO_REUSEADDR` too, and this socket never listens.
+pub fn reserve_port(address: IpAddr) -> TcpSocket {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind((address, 0).into()).unwrap();
+    socket
 }
 
 /// Running cluster; dropping it stops the server.
@@ -97,7 +107,8 @@ impl Cluster {
 
     /// Restarts the server, which then listens on an address too, and returns its port.
     pub fn listen(&self, address: IpAddr, options: &str) -> u16 {
-        let port = std::net::TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
+        let reserved = reserve_port(address);
+        let port = reserved.local_addr().unwrap().port();
         self.port.store(port, Ordering::Relaxed);
         self.restart_with(&format!("-c listen_addresses={address} -c port={port} {options}"));
         port

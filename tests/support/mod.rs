@@ -17,8 +17,9 @@ pub mod proxy;
 pub mod replayed;
 pub mod road;
 
-use cluster::Cluster;
+use cluster::{Cluster, reserve_port};
 use outsider::{Outsider, quoted};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tallyd::config::Config;
@@ -37,9 +38,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a socket that refuses connections: it is bound, so no other test gets its port, and never listens.
 pub fn refusing_socket() -> TcpSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    socket
+    reserve_port(Ipv4Addr::LOCALHOST.into())
 }
 
 /// A sandbox with a small account, and a folder for a daemon's database.

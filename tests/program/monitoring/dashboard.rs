@@ -2,7 +2,9 @@
 
 use super::{has_prometheus, kit_text};
 use crate::support::PATIENCE;
+use crate::support::cluster::reserve_port;
 use serde_json::Value;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,9 +60,8 @@ async fn serve_file(file: PathBuf) -> (u16, AbortHandle) {
     (port, serving.abort_handle())
 }
 
-/// Starts Prometheus on a free port of this host; it reads the metrics each second.
-fn start_prometheus(folder: &Path, metrics_port: u16) -> (Ended, u16) {
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+/// Starts Prometheus on a port of this host; it reads the metrics each second.
+fn start_prometheus(folder: &Path, metrics_port: u16, port: u16) -> Ended {
     let config = format!(
         "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: node\n    static_configs:\n      \
          - targets: ['127.0.0.1:{metrics_port}']\n"
@@ -72,7 +73,7 @@ fn start_prometheus(folder: &Path, metrics_port: u16) -> (Ended, u16) {
     command.arg(format!("--storage.tsdb.path={}", folder.join("tsdb").display()));
     command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    (Ended(command.spawn().unwrap()), port)
+    Ended(command.spawn().unwrap())
 }
 
 /// Returns the samples of a query; none if Prometheus does not answer yet.
@@ -121,7 +122,9 @@ async fn every_query_of_the_dashboard_returns_data_from_a_demo() {
     resumed.args(["demo", "--resume"]).arg(&kept).stdin(Stdio::null()).stdout(Stdio::null());
     let resumed = Ended(resumed.spawn().unwrap());
     let (metrics_port, serving) = serve_file(kept.join("tallyd.prom")).await;
-    let (prometheus, port) = start_prometheus(folder.path(), metrics_port);
+    let reserved = reserve_port(Ipv4Addr::LOCALHOST.into());
+    let port = reserved.local_addr().unwrap().port();
+    let prometheus = start_prometheus(folder.path(), metrics_port, port);
 
     let queries = queries();
     assert!(queries.len() > 25, "{queries:?}");
