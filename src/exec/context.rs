@@ -156,10 +156,6 @@ impl JobContext {
         self.stopping.cancelled().await;
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.is_cancelled()
-    }
-
     pub(crate) fn start_budget(&self) -> MutexGuard<'_, StartBudget> {
         self.start_budget.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,7 @@
 use super::routes::BatchRoutes;
 use super::snapshot::PendingStockLevel;
 use super::{ENTRIES_MAX, PushRun};
-use crate::exec::JobContext;
+use crate::exec::{JobContext, JobError};
 use crate::model::{Moment, StockLevel};
 use crate::reconcile::StockLevelStep;
 
@@ -35,11 +35,7 @@ impl PushRun<'_> {
             StockLevelStep::Nothing | StockLevelStep::Agreed(_) => false,
         };
         let few = batch.iter().filter(|work| begins(work)).count();
-        if few == 0
-            || few >= UNDELAYED_MIN
-            || self.context.is_stopping()
-            || batch.iter().any(|work| work.is_urgent)
-        {
+        if few == 0 || few >= UNDELAYED_MIN || batch.iter().any(|work| work.is_urgent) {
             return batch;
         }
         let calls_per_minute = self.context.limiter.quota_usage().limit;
@@ -61,7 +57,7 @@ impl PushRun<'_> {
     /// or once they are [`UNDELAYED_MIN`].
     pub(super) fn release_delayed(&mut self) {
         let is_over = self.delay_end().is_some_and(|end| end <= self.context.moment());
-        if is_over || self.pipeline.delayed_levels.len() >= UNDELAYED_MIN || self.context.is_stopping() {
+        if is_over || self.pipeline.delayed_levels.len() >= UNDELAYED_MIN {
             let levels = std::mem::take(&mut self.pipeline.delayed_levels);
             self.pipeline.backlog.put_back(levels.into_iter().map(|level| (level, false)).collect());
         }
@@ -77,11 +73,8 @@ impl PushRun<'_> {
     }
 }
 
-/// Waits until a pause ends or the daemon stops. After a stop the next reservation returns the error.
-pub(super) async fn wait_until(context: &JobContext, pause: Option<Moment>) {
-    let Some(end) = pause else { return };
-    tokio::select! {
-        () = context.clock.sleep(end.duration_since(context.moment())) => {}
-        () = context.wait_for_stop() => {}
-    }
+/// Waits until a pause ends; fails if the daemon stops.
+pub(super) async fn wait_until(context: &JobContext, pause: Option<Moment>) -> Result<(), JobError> {
+    let Some(end) = pause else { return Ok(()) };
+    context.pause_or_stop(end.duration_since(context.moment())).await
 }

@@ -111,7 +111,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
         }
         tokio::select! {
             biased;
-            () = wait_until(context, Some(end)) => {}
+            waited = wait_until(context, Some(end)) => waited?,
             came = news.changed() => came.expect("the context owns the sender"),
         }
         has_waited = end <= context.moment();
@@ -140,7 +140,7 @@ async fn push_beside<T>(
             tokio::select! {
                 biased;
                 () = done.cancelled() => return Ok(()),
-                () = wait_until(push.context, push.wait_end), if push.wait_end.is_some() && broken.is_none() => {}
+                waited = wait_until(push.context, push.wait_end), if push.wait_end.is_some() && broken.is_none() => waited?,
                 came = news.changed() => came.expect("the context owns the sender"),
             }
         }

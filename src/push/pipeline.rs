@@ -132,7 +132,10 @@ impl PushRun<'_> {
             let finished = tokio::select! {
                 biased;
                 Some(finished) = self.pipeline.in_flight.join_next() => finished,
-                () = wait_until(context, pause), if pause.is_some() => continue,
+                waited = wait_until(context, pause), if pause.is_some() => {
+                    broken = waited.err();
+                    continue;
+                }
                 came = news.changed(), if pause.is_some() || !self.pipeline.in_flight.is_empty() => {
                     came.expect("the context owns the sender");
                     continue;

@@ -302,6 +302,26 @@ async fn a_refused_key_stays_refused_while_a_failing_platform_answers_the_probe(
 }
 
 #[tokio::test]
+async fn a_stop_does_not_wait_for_the_next_try_of_a_failed_read() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": 500, "Times": 1000}])).await;
+    // A single SKU would be given up before.
+    for (sku, warehouse, _) in world.shop().await {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
+        world.change(&format!("{sku} {warehouse}"), "quantity.adjust", &body).await;
+    }
+    let working = world.work().await;
+    // The delay before the ninth attempt is 5 s.
+    let failed = "SELECT count(*) FROM exchange WHERE lane = 'push' AND status = 500";
+    world.until("the push has read in vain", async |world| world.number(failed).await == 8).await;
+    let took = working.stop().await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let run = "SELECT outcome FROM run WHERE job = 'push' ORDER BY id DESC LIMIT 1";
+    assert_eq!(world.outsider().await.value::<String>(run).await, "interrupted");
+}
+
+#[tokio::test]
 async fn a_page_too_large_is_halved_until_it_passes() {
     let world = World::new().await;
     world.track_all().await;

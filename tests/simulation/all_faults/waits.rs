@@ -50,6 +50,8 @@ pub struct Fair {
     /// Begin of the last general trouble, and longest wait of an entry that failed amid it.
     foul_ms: i64,
     aside_until_ms: i64,
+    /// Time until which the daemon may only probe the key.
+    probing_until_ms: i64,
 }
 
 /// A change without a final state.
@@ -65,7 +67,7 @@ struct Open {
 impl Trial {
     /// Updates, after an act, whether the world is without general trouble, and since when.
     pub fn weather_changed(&mut self, act: Act) {
-        let after = match act {
+        let mut after = match act {
             Act::Burst(_) => MINUTE_MS,
             Act::WrongKey(_) | Act::Lapse(_) | Act::Sick(_) => PROBE_MS,
             Act::Weather(..)
@@ -87,6 +89,11 @@ impl Trial {
             && !self.world.clock.is_suspended()
             && self.world.wire.odd(|odd| odd.is_fair());
         let now = self.world.clock.now_ms();
+        // A trouble may also take the answer of the probe that would have restored the key.
+        if after == PROBE_MS || now < self.fair.probing_until_ms {
+            after = PROBE_MS;
+            self.fair.probing_until_ms = now + PROBE_MS;
+        }
         match (std::mem::replace(&mut self.fair.is_on, is_on), is_on) {
             (true, false) => self.fair.foul_ms = now,
             (false, true) => {
