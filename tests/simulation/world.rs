@@ -78,6 +78,8 @@ pub struct World {
     /// Strikes that took place, and starts of another host as the leader.
     pub struck: BTreeMap<String, i64>,
     pub takeovers: i64,
+    /// Changes of the leader's calendar: by a step, or because a host with another calendar leads.
+    pub calendar_changes: i64,
     /// Time of the last trouble or start of a daemon.
     pub troubled_ms: i64,
     /// Number of finished runs.
@@ -137,6 +139,7 @@ impl World {
             suspended: None,
             struck: BTreeMap::new(),
             takeovers: 0,
+            calendar_changes: 0,
             troubled_ms: 0,
             runs: 0,
             changes: 0,

@@ -17,9 +17,9 @@ pub struct LaterCount {
     level: Level,
     counted: i64,
     shown: i64,
-    /// Moment by the host's calendar, and the calendar's offset.
+    /// Moment by the leader's calendar, and the changes of that calendar until then.
     at: Timestamp,
-    ahead_ms: i64,
+    calendar_changes: i64,
 }
 
 impl Trial {
@@ -39,17 +39,18 @@ impl Trial {
     pub async fn count_later(&mut self) {
         let level = self.any_level();
         let Some((counted, shown)) = self.counted(&level).await else { return };
-        let (at, ahead_ms) = (self.world.clock.now(), self.world.clock.ahead_ms());
+        let (at, calendar_changes) = (self.world.clock.now(), self.world.calendar_changes);
         self.before = Some(level.clone());
-        self.count_later = Some(LaterCount { level, counted, shown, at, ahead_ms });
+        self.count_later = Some(LaterCount { level, counted, shown, at, calendar_changes });
     }
 
-    /// Reports the kept count with its moment, unless the calendar was set meanwhile.
+    /// Reports the kept count with its moment, unless the calendar changed meanwhile, although it may have changed back:
+    /// changes that were inserted in between are dated by another calendar than the count.
     pub async fn count_told(&mut self) {
-        let Some(LaterCount { level, counted, shown, at, ahead_ms }) = self.count_later.take() else {
+        let Some(LaterCount { level, counted, shown, at, calendar_changes }) = self.count_later.take() else {
             return;
         };
-        if ahead_ms != self.world.clock.ahead_ms() || !self.truth.contains_key(&level) {
+        if calendar_changes != self.world.calendar_changes || !self.truth.contains_key(&level) {
             return;
         }
         let effect = self.effect(counted, shown);

@@ -288,7 +288,9 @@ impl World {
         let mut process = Process::new(daemon, of.clock.clone(), &self.plan, is_replaceable);
         process.due = polls;
         of.state = HostState::Working(Box::new(process));
-        (self.leader, self.clock) = (host, of.clock.clone());
+        let clock = of.clock.clone();
+        self.calendar_changes += i64::from(clock.ahead_ms() != self.clock.ahead_ms());
+        (self.leader, self.clock) = (host, clock);
     }
 
     /// Makes the runs after downtime. It returns when they rest, so that the caller's statements come after theirs.
@@ -383,10 +385,12 @@ impl World {
     }
 
     pub fn set_calendar_of(&mut self, host: usize, ahead_ms: i64) {
+        let before_ms = self.clock.ahead_ms();
         match self.hosts[host].process_mut() {
             Some(process) => process.set_calendar(ahead_ms),
             None => self.hosts[host].clock.set_calendar(ahead_ms),
         }
+        self.calendar_changes += i64::from(self.clock.ahead_ms() != before_ms);
     }
 }
 
