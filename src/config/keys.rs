@@ -39,6 +39,10 @@ const DATABASE_PASSWORD: KeyNames = KeyNames {
     key: "password_file",
     file: "database-password",
 };
+/// Mode of a key's file: its owner alone reads it.
+const KEY_MODE: u32 = 0o400;
+/// Mode of the password's file: the daemon, the page and the commands of the group's members read it.
+const PASSWORD_MODE: u32 = 0o640;
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The directory of the packaged configuration, for a configuration that is not in a file.
 const CONFIG_DIRECTORY: &str = "/etc/tallyd";
@@ -157,10 +161,10 @@ impl PasswordSource {
         self.location.read_line(DATABASE_PASSWORD).map(Some)
     }
 
-    /// Returns a warning if the password is in a file that other users can read.
+    /// Returns a warning if the password is in a file that users outside of its group can read.
     pub(super) fn permission_warning(&self) -> Option<String> {
         match &self.location {
-            KeyLocation::File(path) => permission_warning(path),
+            KeyLocation::File(path) => permission_warning(path, PASSWORD_MODE),
             KeyLocation::Given(_) | KeyLocation::Credential(_) => None,
         }
     }
@@ -211,7 +215,7 @@ impl KeyLocation {
     fn read_key(&self, name: KeyNames, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
         let key = self.read_line(name)?;
         if let Self::File(path) = self {
-            warnings.extend(permission_warning(path));
+            warnings.extend(permission_warning(path, KEY_MODE));
         }
         if !key.expose_secret().chars().all(|c| c.is_ascii_graphic()) {
             let why = "it contains a space, a line break or a character that no header can contain";
@@ -256,10 +260,11 @@ impl KeyLocation {
     }
 }
 
-fn permission_warning(path: &Path) -> Option<String> {
-    let mode = std::fs::metadata(path).ok()?.permissions().mode();
-    let warning = || format!("{} can be read by others than its owner; chmod 0400 it", path.display());
-    (mode & 0o044 != 0).then(warning)
+/// Returns a warning if users can read the file whom `mode` does not let read it.
+fn permission_warning(path: &Path, mode: u32) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?.permissions().mode();
+    let warning = || format!("other users can read {}; chmod {mode:04o} it", path.display());
+    (found & 0o044 & !mode != 0).then(warning)
 }
 
 /// Locations are equal if a reload would change nothing.

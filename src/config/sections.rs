@@ -167,7 +167,7 @@ impl DatabaseConfig {
         }
     }
 
-    /// Returns a warning if other users can read the password of the server.
+    /// Returns a warning if users outside of its group can read the file with the password of the server.
     pub fn password_warning(&self) -> Option<String> {
         self.server.as_ref().and_then(|_| self.password.permission_warning())
     }

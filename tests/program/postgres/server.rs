@@ -144,13 +144,13 @@ async fn a_server_that_cannot_serve_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_password_file_that_others_can_read_is_warned_of() {
+async fn a_password_file_that_users_outside_of_its_group_can_read_is_warned_of() {
     let Some(cluster) = Cluster::start() else { return };
     let world = World::on_server(&cluster, "north").await;
     let file = world.path.with_file_name("database-password");
     std::fs::write(&file, "word").unwrap();
-    let warning = format!("{} can be read by others than its owner; chmod 0400 it", file.display());
-    for (mode, warns) in [(0o644, true), (0o640, true), (0o400, false)] {
+    let warning = format!("other users can read {}; chmod 0640 it", file.display());
+    for (mode, warns) in [(0o644, true), (0o640, false), (0o400, false)] {
         std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
         for arguments in [&["check"][..], &["run", "--once"]] {
             let done = tallyd(&world, arguments).await;
@@ -159,6 +159,45 @@ async fn a_password_file_that_others_can_read_is_warned_of() {
             assert_eq!(shown.contains(&warning), warns, "{mode:o} {arguments:?}: {shown}");
         }
     }
+}
+
+/// Follows docs/postgresql.md, *Two hosts*, with a copy for `scp` and without the group, which only root can set.
+#[test]
+fn the_ten_commands_of_the_second_host_give_its_files_their_modes() {
+    let page = include_str!("../../../docs/postgresql.md");
+    let block = page.split("Ten commands there:\n\n```text\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(block.lines().count(), 10);
+    assert!(!block.contains('*'), "a user who may not list /etc/tallyd cannot expand it: {block}");
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, mode: u32| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, name).unwrap();
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    };
+    ["first", "second"].map(|host| std::fs::create_dir(dir.path().join(host)).unwrap());
+    // The package brings the configuration.
+    write("second/tallyd.toml", 0o640);
+    let files = [
+        ("tallyd.toml", 0o640),
+        ("integration-key", 0o400),
+        ("gateway-key", 0o400),
+        ("database-password", 0o640),
+    ];
+    files.map(|(name, mode)| write(&format!("first/{name}"), mode));
+    let there = block.lines().filter(|line| line.contains("/etc/tallyd/"));
+    let there = there.map(|line| line.replace("sudo scp first:/etc/tallyd", "cp first"));
+    let there = there.map(|line| line.replace("sudo chgrp tallyd ", "test -f ").replace("sudo ", ""));
+    let script: Vec<String> = there.map(|line| line.replace("/etc/tallyd", "second")).collect();
+    let script = format!("umask 022\n{}", script.join("\n"));
+    let done =
+        std::process::Command::new("sh").args(["-ec", &script]).current_dir(dir.path()).status().unwrap();
+    assert!(done.success(), "{script}");
+    for (name, mode) in files {
+        let file = dir.path().join("second").join(name);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("first/{name}"));
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, mode, "{name}");
+    }
+    assert!(block.contains("sudo chgrp tallyd /etc/tallyd/database-password\n"), "{block}");
 }
 
 #[tokio::test]
