@@ -171,10 +171,10 @@ fn the_ten_commands_of_the_second_host_give_its_files_their_modes() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, mode: u32| {
         let file = dir.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, name).unwrap();
         std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
     };
-    ["first", "second"].map(|host| std::fs::create_dir(dir.path().join(host)).unwrap());
     // The package brings the configuration.
     write("second/tallyd.toml", 0o640);
     let files = [
@@ -183,7 +183,9 @@ fn the_ten_commands_of_the_second_host_give_its_files_their_modes() {
         ("gateway-key", 0o400),
         ("database-password", 0o640),
     ];
-    files.map(|(name, mode)| write(&format!("first/{name}"), mode));
+    for (name, mode) in files {
+        write(&format!("first/{name}"), mode);
+    }
     let there = block.lines().filter(|line| line.contains("/etc/tallyd/"));
     let there = there.map(|line| line.replace("sudo scp first:/etc/tallyd", "cp first"));
     let there = there.map(|line| line.replace("sudo chgrp tallyd ", "test -f ").replace("sudo ", ""));
