@@ -5,6 +5,7 @@
 
 mod body;
 mod body_fields;
+mod identity;
 mod kind;
 mod product;
 mod quantity;
@@ -17,6 +18,7 @@ mod unique_json;
 mod warehouse;
 
 pub use body::{BODY_MAX_BYTES, ChangeBody, ChangeRejection, StoredBody, parse_body, read_stored_body};
+pub use identity::{content_digest, derived_key};
 pub use kind::{ChangeKind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
