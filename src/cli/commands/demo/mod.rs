@@ -6,14 +6,13 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `standby.rs`, `cluster.rs` | two daemons on a PostgreSQL server of the demonstration |
+//! | `standby.rs` | two daemons on a PostgreSQL server |
 //! | `folder.rs` | the files of a demonstration |
 //! | `shop.rs` | customers and warehouse |
 //! | `scenes.rs` | an order, a conflict, a lost answer, a brake |
 //! | `summary.rs` | comparison and figures at the end |
 //! | `sandbox.rs` | the command `sandbox` |
 
-mod cluster;
 mod folder;
 pub(in crate::cli) mod sandbox;
 mod scenes;
@@ -64,9 +63,9 @@ pub(in crate::cli) struct DemoArgs {
     /// Run sandbox and daemon of a kept demonstration until Ctrl-C, for commands in another terminal
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seconds", "keep"])]
     resume: Option<PathBuf>,
-    /// Demonstrate a takeover: two daemons on a PostgreSQL server, of which the leader is killed in the middle
-    #[arg(long, conflicts_with_all = ["keep", "resume"])]
-    standby: bool,
+    /// Demonstrate a takeover: two daemons on this PostgreSQL server, of which the leader is killed in the middle
+    #[arg(long, value_name = "URL", conflicts_with_all = ["keep", "resume"])]
+    standby: Option<String>,
 }
 
 impl From<SandboxError> for CommandFailure {
@@ -84,9 +83,9 @@ pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages
     }
     let folder = DemoFolder::create(args.keep)?;
     let open = Duration::from_secs(args.seconds);
-    let (text, is_good) = match args.standby {
-        true => standby::run_and_take_over(&folder, open, start_pages).await?,
-        false => run_and_compare(&folder, open, start_pages).await?,
+    let (text, is_good) = match &args.standby {
+        Some(url) => standby::run_and_take_over(&folder, url, open, start_pages).await?,
+        None => run_and_compare(&folder, open, start_pages).await?,
     };
     Ok(CommandOutput { text: text + &folder.next_steps_text(), exit_code: u8::from(!is_good) })
 }

@@ -1,9 +1,8 @@
-//! `demo --standby`: two daemons share a schema on a PostgreSQL server; the leader is killed in the middle of the
-//! sales, and the other goes on.
+//! `demo --standby URL`: two daemons share a new schema on the caller's PostgreSQL server; the leader is killed in the
+//! middle of the sales, and the other goes on. The schema stays, because the server is the caller's.
 //!
 //! Each daemon is a process of its own with a folder of its own for its lock, as on two hosts.
 
-use super::cluster::DemoCluster;
 use super::folder::DemoFolder;
 use super::scenes::{DemoScene, until};
 use super::shop::SimulatedShop;
@@ -11,9 +10,11 @@ use super::summary::{demo_summary, wait_for_first_facts, wait_until_equal};
 use super::{sandbox_options, show_line, show_pages, show_totals, track_all};
 use crate::cli::CommandFailure;
 use crate::cli::output::progress::progress_bar;
+use crate::daemon::SystemClock;
+use crate::model::Clock as _;
 use crate::present::pages::StartPages;
 use crate::sandbox::start_sandbox;
-use crate::store::Store;
+use crate::store::{DatabaseLocation, PostgresDatabase, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
@@ -69,21 +70,28 @@ impl Drop for DemoHost {
     }
 }
 
-/// Runs the shop with two daemons, kills the leader half way, and returns the summary.
+/// Runs the shop with two daemons in a new schema on this server, kills the leader half way, and returns the summary.
 pub(super) async fn run_and_take_over(
     folder: &DemoFolder,
+    url: &str,
     open: Duration,
     start_pages: StartPages,
 ) -> Result<(String, bool), CommandFailure> {
-    let cluster = DemoCluster::start(&folder.path).await?;
+    let schema = format!("tallyd_demo_{}", SystemClock.now().0);
+    let unusable =
+        |why: String| CommandFailure::usage(format!("the server of `--standby` cannot be used: {why}"));
+    let server = PostgresDatabase::new(url, &schema).map_err(unusable)?;
+    let location = DatabaseLocation::on_server(server, &folder.path.join("commands.db"));
+    location.check_server(&SystemClock).await.map_err(|error| unusable(error.to_string()))?;
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
     let configure = |name: &str| {
-        let host_file = host_file(&folder.path, name)?;
-        folder.write_config(&format!("{name}.toml"), &sandbox, &cluster.settings(&host_file))
+        let path = host_file(&folder.path, name)?;
+        let database =
+            format!("path = {path:?}\nurl = {url:?}\nschema = {schema:?}\ntakeover_after = \"5s\"");
+        folder.write_config(&format!("{name}.toml"), &sandbox, &database)
     };
     configure(HOSTS[0])?;
     let south_config = configure(HOSTS[1])?;
-    let location = cluster.location(&folder.path.join("commands.db"))?;
     let mut north = DemoHost::start(HOSTS[0], folder)?;
     let opened = async || Ok(Store::open_beside(&location).await.ok());
     let store = until("north had made its schema", opened).await?;
@@ -125,9 +133,12 @@ pub(super) async fn run_and_take_over(
             takeover_ms % 1000 / 100
         ),
     };
-    let summary = demo_summary(&sandbox, &store, &totals, &[scene], is_equal, took).await?;
+    let (text, is_good) = demo_summary(&sandbox, &store, &totals, &[scene], is_equal, took).await?;
     sandbox.stop().await;
-    Ok(summary)
+    Ok((
+        format!("{text}\nits schema stays on the server; to remove it: DROP SCHEMA {schema} CASCADE\n"),
+        is_good,
+    ))
 }
 
 async fn leading_session(store: &Store) -> Result<Option<i64>, CommandFailure> {
