@@ -13,8 +13,9 @@
 //! it may hold an outdated key.
 //!
 //! The password of a database server is looked for in the same order: `TALLYD_DATABASE__PASSWORD`,
-//! `password_file`, the credential `database-password`, the file `database-password`. It may be missing, unless
-//! `password_file` names it: a server may know the user by its socket or its certificate.
+//! `password_file`, the credential `database-password`, the file `database-password`. The packaged units load no such
+//! credential, because without its file the start would fail. Without the credential, the file therefore counts. The
+//! password may be missing, unless `password_file` names it: a server may know the user by its socket or its certificate.
 
 use secrecy::{ExposeSecret, SecretString};
 use std::io::ErrorKind;
@@ -126,6 +127,15 @@ impl KeySource {
         Ok(LoadedKeys { integration, gateway, warnings })
     }
 
+    /// Returns a key that is not read from the file of its name in `folder`, and its place; `None` if both are.
+    pub fn elsewhere_than(&self, folder: &Path) -> Option<(&'static str, String)> {
+        let keys = [(&self.integration, INTEGRATION_KEY), (&self.gateway, GATEWAY_KEY)];
+        keys.into_iter().find_map(|(location, name)| {
+            let is_there = matches!(location, KeyLocation::File(path) if *path == folder.join(name.file));
+            (!is_there).then(|| (name.what, location.to_text(name)))
+        })
+    }
+
     /// Returns true if a new key needs a restart.
     ///
     /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
@@ -144,7 +154,13 @@ pub struct PasswordSource {
 impl PasswordSource {
     pub(super) fn new(file: Option<PathBuf>, key_context: &KeyContext) -> Self {
         let is_named = file.is_some();
-        Self { location: KeyLocation::choose_location(DATABASE_PASSWORD, file, key_context), is_named }
+        let location = match KeyLocation::choose_location(DATABASE_PASSWORD, file, key_context) {
+            KeyLocation::Credential(path) if matches!(path.try_exists(), Ok(false)) => {
+                KeyLocation::File(key_context.directory.join(DATABASE_PASSWORD.file))
+            }
+            location => location,
+        };
+        Self { location, is_named }
     }
 
     /// Reads the password; `None` if there is none.

@@ -158,3 +158,25 @@ async fn the_password_stands_in_nothing_that_the_program_shows() {
     }
     desk.assert_nothing_leaked();
 }
+
+/// systemd sets `CREDENTIALS_DIRECTORY` with what the unit loads, and the second host has the file alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_of_the_packaged_unit_reads_the_password_beside_its_configuration() {
+    let Some(cluster) = Cluster::start() else { return };
+    let mut desk = Desk::new(&cluster).await;
+    let credentials = desk.folder.join("credentials");
+    std::fs::create_dir(&credentials).unwrap();
+    let unit = include_str!("../../../systemd/tallyd.service");
+    for line in unit.lines().filter_map(|line| line.strip_prefix("LoadCredential=")) {
+        let (name, _) = line.split_once(':').unwrap();
+        std::fs::write(credentials.join(name), "a key").unwrap();
+    }
+    assert!(credentials.join("gateway-key").exists() && !credentials.join("database-password").exists());
+    desk.credentials = Some(credentials.clone());
+    assert_eq!(desk.run(&["run", "--once"]).await, Some(1), "the server asks for a password");
+    std::fs::write(desk.folder.join("database-password"), PASSWORD).unwrap();
+    assert_eq!(desk.run(&["run", "--once"]).await, Some(0), "{:?}", desk.shown.last());
+
+    std::fs::write(credentials.join("database-password"), "another").unwrap();
+    assert_eq!(desk.run(&["run", "--once"]).await, Some(1), "a credential counts before the file");
+}
