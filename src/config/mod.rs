@@ -8,6 +8,7 @@
 //! and again after they were refused.
 
 mod address;
+mod edit;
 mod jobs;
 mod keys;
 mod layers;
@@ -18,6 +19,7 @@ mod sections;
 mod units;
 
 pub use address::ProxyUrl;
+pub use edit::{set_in_text, value_in_text};
 pub use jobs::JobsConfig;
 pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
@@ -77,7 +79,19 @@ impl Config {
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        Self::read_layers(&read_file(file)?, environment, Some(file.into()))
+        Self::from_text(file, &read_file(file)?, environment)
+    }
+
+    /// Reads `text` as the future content of `file`, as [`Config::load`] does then.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_text(
+        file: &Path,
+        text: &str,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        Self::read_layers(text, environment, Some(file.into()))
     }
 
     /// Reads the connection and the notifiers, whatever problems the file has elsewhere. A problem of a notifier leaves

@@ -207,6 +207,81 @@ async fn init_keeps_what_a_configuration_says() {
     assert!(!database.exists(), "the proof does not touch the database");
 }
 
+/// A comment with the same text is no line of the address, and what is proved is what the daemon will use.
+#[tokio::test(flavor = "multi_thread")]
+async fn init_sets_the_address_that_is_in_force_and_no_comment() {
+    let (desk, other) = (Desk::new().await, Desk::new().await);
+    fs::create_dir_all(desk.config().parent().unwrap()).unwrap();
+    let text = |address: &str| {
+        format!(
+            "# base_url = {:?}\nservice.base_url = {address:?} # ours\n[database]\npath = \"x.db\"\n",
+            other.base_url()
+        )
+    };
+    let example = "# https://service.example is the example\n";
+    fs::write(desk.config(), example.to_owned() + &text(&other.base_url())).unwrap();
+    let (code, said) = desk.init(&[], &desk.keys()).await;
+    assert_eq!((code, said.contains("tallyd.toml would be changed")), (2, true), "{said}");
+    let (code, said) = desk.init(&["--replace"], &desk.keys()).await;
+    assert_eq!((code, said.contains("tallyd.toml: replaced")), (0, true), "{said}");
+    assert_eq!(desk.written("tallyd.toml"), example.to_owned() + &text(&desk.base_url()));
+
+    let inline = format!("service = {{ base_url = {:?} }}\n", other.base_url());
+    fs::write(desk.config(), &inline).unwrap();
+    let (code, said) = desk.init(&["--replace"], &desk.keys()).await;
+    assert_eq!((code, said.contains("no single line of")), (2, true), "{said}");
+    fs::write(desk.config(), "[limits]\nshare = 3\n").unwrap();
+    let (code, said) = desk.init(&["--replace"], &desk.keys()).await;
+    assert_eq!((code, said.contains("limits.share")), (2, true), "{said}");
+}
+
+/// A variable, or a key file that the configuration names, wins over what `init` writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn init_writes_no_file_that_would_not_be_read() {
+    let desk = Desk::new().await;
+    let with = |name: &str, value: &str| {
+        let mut command = tallyd(&["init", "--base-url", &desk.base_url(), "--config"]);
+        command.arg(desk.config()).env(name, value);
+        run(command, desk.keys())
+    };
+    for (name, value, words) in [
+        ("TALLYD_SERVICE__BASE_URL", "http://127.0.0.1:9", "wins over the file"),
+        (
+            "TALLYD_SERVICE__GATEWAY_KEY",
+            "another",
+            "the gateway key is read from TALLYD_SERVICE__GATEWAY_KEY",
+        ),
+        ("TALLYD_SERVICE__INTEGRATION_KEY_FILE", "/keys/i", "the integration key is read from /keys/i"),
+        ("CREDENTIALS_DIRECTORY", "/run/credentials/x", "read from /run/credentials/x/integration-key"),
+    ] {
+        let (code, said) = with(name, value).await;
+        assert_eq!(
+            (code, said.contains(words), said.contains("nothing was written")),
+            (2, true, true),
+            "{said}"
+        );
+        assert!(!desk.config().exists(), "{name}");
+    }
+    let (code, said) = with("TALLYD_SERVICE__BASE_URL", &desk.base_url()).await;
+    assert_eq!(code, 0, "the variable says the same: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn init_takes_the_rights_of_others_from_files_that_hold_the_same() {
+    let desk = Desk::new().await;
+    assert_eq!(desk.init(&[], &desk.keys()).await.0, 0);
+    let modes =
+        [("tallyd.toml", 0o646, 0o640), ("integration-key", 0o644, 0o400), ("gateway-key", 0o440, 0o400)];
+    for (name, open, _) in modes {
+        fs::set_permissions(desk.config().with_file_name(name), fs::Permissions::from_mode(open)).unwrap();
+    }
+    let (code, said) = desk.init(&[], &desk.keys()).await;
+    assert_eq!((code, said.matches("the mode was set").count()), (0, 3), "{said}");
+    for (name, _, expected) in modes {
+        assert_eq!(mode(&desk.config().with_file_name(name)), expected, "{name}");
+    }
+}
+
 /// Reads from a terminal until the text ends so, and the terminal echoes or not.
 fn until_prompt(terminal: &mut File, prompt: &str, echoes: bool) -> String {
     let (begun, mut shown) = (Instant::now(), Vec::new());

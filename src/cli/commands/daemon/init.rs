@@ -1,12 +1,13 @@
 //! `init`: asks for the platform's address and the keys, proves them, and writes the configuration and key files.
 //!
-//! Nothing is written before the platform has accepted the keys. The proof uses a temporary database, because the
-//! daemon's own belongs to the user of the unit. A file that exists is kept, or changed only with `--replace`.
+//! Nothing is written before the platform has accepted the keys. The proof uses the settings that are in force once the
+//! files are written, and a temporary database, because the daemon's own belongs to the user of the unit. A file that
+//! exists is kept, or changed only with `--replace`.
 
 use crate::cli::context::CliContext;
 use crate::cli::output;
 use crate::cli::{CommandFailure, CommandResult};
-use crate::config::{Config, KeySource};
+use crate::config::{Config, ConfigError, KeySource, set_in_text, value_in_text};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
 use crate::reconcile::proof::KeyState;
@@ -60,6 +61,8 @@ struct PlannedFile {
 enum FileState {
     New,
     Equal,
+    /// Equal, with rights for others than its mode gives.
+    Open,
     /// The packaged configuration, as it was installed.
     Example,
     Different,
@@ -76,20 +79,22 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
     let integration = read_key(args.integration_key.as_deref(), "integration key")?;
     let gateway = read_key(args.gateway_key.as_deref(), "gateway key")?;
 
-    let text = config_text(&config_file, &base_url)?;
+    let address = Config::default_for(&base_url).map_err(config_failure)?.service.base_url;
+    let text = config_text(&config_file, &address)?;
     let files = [
         PlannedFile::new(config_file.clone(), text.clone(), CONFIG_MODE)?,
         PlannedFile::new(folder.join("integration-key"), integration.clone() + "\n", KEY_MODE)?,
         PlannedFile::new(folder.join("gateway-key"), gateway.clone() + "\n", KEY_MODE)?,
     ];
     refuse_overwriting(&files, args.replace)?;
-    let config = Config::from_toml(&text).map_err(|error| CommandFailure::multiline(error.to_string(), 2))?;
+    let config = Config::from_text(&config_file, &text, std::env::vars()).map_err(config_failure)?;
+    refuse_without_effect(&config, &address, &folder)?;
     let keys = KeySource::from_keys(&integration, &gateway);
     keys.read_keys()?;
     let mut said = String::new();
     if !args.offline {
         prove_keys(context, config, keys).await?;
-        said.push_str(&format!("{base_url} accepts the keys\n"));
+        said.push_str(&format!("{address} accepts the keys\n"));
     }
     create_folder(&folder)?;
     for file in &files {
@@ -156,16 +161,20 @@ fn read_key(file: Option<&Path>, what: &str) -> Result<String, CommandFailure> {
 /// Outside of the packaged folder the database is beside the configuration.
 fn config_text(file: &Path, base_url: &str) -> Result<String, CommandFailure> {
     match fs::read_to_string(file) {
-        Ok(present) => set_line(&present, "base_url", base_url).ok_or_else(|| {
-            let file = file.display();
-            CommandFailure::usage(format!(
-                "{file} has no line `base_url = …`; write service.base_url there by hand"
-            ))
+        Ok(present) => set_in_text(&present, "service", "base_url", base_url).ok_or_else(|| {
+            // The problems of the file come first: a missing address is one of them.
+            Config::from_text(file, &present, []).map_or_else(config_failure, |_| {
+                let file = file.display();
+                CommandFailure::usage(format!(
+                    "no single line of {file} sets service.base_url; write {base_url} there by hand"
+                ))
+            })
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let database = new_database_path(file.parent().unwrap_or(Path::new("/")));
-            let text = set_line(PACKAGED, "base_url", base_url);
-            let text = text.and_then(|text| set_line(&text, "path", &database.to_string_lossy()));
+            let text = set_in_text(PACKAGED, "service", "base_url", base_url);
+            let text =
+                text.and_then(|text| set_in_text(&text, "database", "path", &database.to_string_lossy()));
             text.ok_or_else(|| CommandFailure::failed("the packaged configuration lacks a line"))
         }
         Err(error) => Err(CommandFailure::usage(format!("cannot read {}: {error}", file.display()))),
@@ -180,11 +189,25 @@ fn new_database_path(folder: &Path) -> PathBuf {
     }
 }
 
-/// Sets the text of the first line `key = …`; `None` if there is none.
-fn set_line(text: &str, key: &str, value: &str) -> Option<String> {
-    let is_key = |line: &&str| line.split_once('=').is_some_and(|(name, _)| name.trim() == key);
-    let line = text.lines().find(is_key)?;
-    Some(text.replacen(line, &format!("{key} = {value:?}"), 1))
+/// Refuses files that would not be read, because the environment or the configuration names another place.
+fn refuse_without_effect(config: &Config, address: &str, folder: &Path) -> Result<(), CommandFailure> {
+    let in_force = &config.service.base_url;
+    if in_force != address {
+        return Err(CommandFailure::usage(format!(
+            "the variable TALLYD_SERVICE__BASE_URL names {in_force} and wins over the file, so {address} would not be \
+             used; nothing was written. Unset the variable, or name the same address"
+        )));
+    }
+    let Some((key, place)) = config.service.keys.elsewhere_than(folder) else { return Ok(()) };
+    Err(CommandFailure::usage(format!(
+        "the {key} is read from {place}, so a file in {} would not be used; nothing was written. Write the key to \
+         {place}, or remove what names that place (docs/configuration.md), then repeat the command",
+        folder.display()
+    )))
+}
+
+fn config_failure(error: ConfigError) -> CommandFailure {
+    CommandFailure::multiline(error.to_string(), 2)
 }
 
 fn refuse_overwriting(files: &[PlannedFile], replace: bool) -> Result<(), CommandFailure> {
@@ -221,9 +244,16 @@ fn give_group_of(folder: &Path, file: &Path) -> io::Result<()> {
 
 impl PlannedFile {
     fn new(path: PathBuf, text: String, mode: u32) -> Result<Self, CommandFailure> {
+        let is_example = |present: &str| {
+            mode == CONFIG_MODE
+                && value_in_text(present, "service", "base_url").as_deref() == Some(EXAMPLE_ADDRESS)
+        };
         let state = match fs::read_to_string(&path) {
-            Ok(present) if present.trim_end() == text.trim_end() => FileState::Equal,
-            Ok(present) if present.contains(EXAMPLE_ADDRESS) && mode == CONFIG_MODE => FileState::Example,
+            Ok(present) if present.trim_end() == text.trim_end() => {
+                let found = fs::metadata(&path).map_or(0, |file| file.mode() & 0o777);
+                if found & !mode == 0 { FileState::Equal } else { FileState::Open }
+            }
+            Ok(present) if is_example(&present) => FileState::Example,
             Ok(_) => FileState::Different,
             Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::New,
             Err(error) => {
@@ -239,6 +269,7 @@ impl PlannedFile {
         let done = match self.state {
             FileState::Equal => return Ok(format!("{path}: unchanged\n")),
             FileState::New => "written",
+            FileState::Open => "the mode was set",
             FileState::Example => "the address was set",
             FileState::Different => "replaced",
         };
@@ -290,13 +321,12 @@ mod tests {
 
     #[test]
     fn the_packaged_configuration_has_the_lines_that_are_set() {
-        let text = set_line(PACKAGED, "base_url", "http://127.0.0.1:1").unwrap();
-        let text = set_line(&text, "path", "/srv/tallyd.db").unwrap();
+        let text = set_in_text(PACKAGED, "service", "base_url", "http://127.0.0.1:1").unwrap();
+        let text = set_in_text(&text, "database", "path", "/srv/tallyd.db").unwrap();
         let config = Config::from_toml(&text).unwrap();
         assert_eq!(config.service.base_url, "http://127.0.0.1:1");
         assert_eq!(config.database.path, Path::new("/srv/tallyd.db"));
-        assert!(PACKAGED.contains(&format!("base_url = {EXAMPLE_ADDRESS:?}")));
-        assert_eq!(set_line("# base_url = 1\n", "base_url", "x"), None, "a comment is no value");
+        assert_eq!(value_in_text(PACKAGED, "service", "base_url").as_deref(), Some(EXAMPLE_ADDRESS));
     }
 
     #[test]
