@@ -366,15 +366,19 @@ fn failure(error: &sqlx::Error) -> Option<Failure> {
     })
 }
 
-/// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
+/// Returns the sentence of a guard, which tells what to do. On a server the guards have states of the standard.
+fn guard_sentence(error: &sqlx::Error) -> Option<&str> {
+    let refusal = error.as_database_error()?;
+    let is_guard = match refusal.try_downcast_ref::<PgDatabaseError>() {
+        Some(refusal) => refusal.routine() == Some("exec_stmt_raise"),
+        None => refusal.code().is_some_and(|code| code == "1811"),
+    };
+    is_guard.then(|| refusal.message())
+}
+
+/// Returns the message of an error; a guard's sentence stands alone, without the library's prefix.
 fn error_message(error: &sqlx::Error) -> String {
-    const TRIGGERS: [&str; 2] = ["1811", "TLY01"];
-    match error.as_database_error() {
-        Some(refusal) if refusal.code().is_some_and(|code| TRIGGERS.contains(&code.as_ref())) => {
-            refusal.message().to_owned()
-        }
-        _ => error.to_string(),
-    }
+    guard_sentence(error).map_or_else(|| error.to_string(), str::to_owned)
 }
 
 const FOLDER_ADVICE: &str = "; check that the folder exists and that the user tallyd may write to it";
@@ -394,6 +398,9 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
         );
     }
     let refusal = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
+    if guard_sentence(error).is_some() {
+        return None;
+    }
     Some(match refusal.code() {
         "25006" => "; the server takes no writes: let `database.url` name the primary",
         "28000" => {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 mod demo;
+mod guard_states;
 pub(super) mod hosts;
 mod leadership;
 mod memory;

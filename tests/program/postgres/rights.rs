@@ -97,7 +97,7 @@ async fn a_program_reads_inserts_and_tracks_with_the_printed_grants() {
     adjust["delta"] = json!(-3);
     program.run(&change("adjust", "quantity.adjust", adjust.clone())).await.unwrap();
     let (code, why) = refusal(&mut program, &change("adjust", "quantity.set", adjust)).await;
-    assert_eq!((code.as_str(), why.contains("already names another change")), ("TLY01", true), "{why}");
+    assert_eq!((code.as_str(), why.contains("already names another change")), ("23505", true), "{why}");
     let long = json!({"sku": "x".repeat(300_000)});
     program.run(&change("long", "quantity.adjust", long)).await.unwrap();
     let fates: Vec<(String, i64)> =
@@ -213,7 +213,7 @@ async fn a_guard_uses_no_object_of_the_program() {
     program.run("DELETE FROM tracked_sku").await.unwrap();
     let (code, why) =
         refusal(&mut program, "INSERT INTO outbox (key, kind, body) VALUES ('n', 'zzz', 'no JSON')").await;
-    assert_eq!((code.as_str(), why.contains("the body is no JSON text")), ("TLY01", true), "{why}");
+    assert_eq!((code.as_str(), why.contains("the body is no JSON text")), ("22P02", true), "{why}");
     assert_eq!(world.number("SELECT count(*) FROM change_key WHERE key = 'k'").await, 1);
     assert!(world.number("SELECT count(*) FROM untracked_sku").await > 0);
 }
