@@ -23,6 +23,7 @@ use sqlx::{Connection, SqliteConnection};
 use super::clock::SandboxClock;
 use super::faults::{FaultQueue, FaultTiming, InjectedFault};
 use super::http::answer::{HandlerResult, SandboxAnswer, SandboxRefusal, json_response};
+use super::http::loose::loosen_answer;
 use super::http::request::OperationCall;
 use super::operations::{self, SandboxOperation};
 use super::platform::account::CompanyAccounts;
@@ -30,7 +31,7 @@ use super::platform::call_log::{CallLog, LoggedCall};
 use super::platform::company::{self, CompanyKeys};
 use super::platform::throttle::{PlatformLimits, PlatformThrottle};
 use super::store::SandboxStore;
-use super::{SandboxError, SandboxOptions};
+use super::{SandboxError, SandboxHeaders, SandboxOptions};
 
 /// A sandbox: its data, limits, faults and clock.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub struct SandboxCore {
     pub(super) store: SandboxStore,
     keys: CompanyKeys,
     latency: Duration,
+    loose_answers: bool,
     pub(super) hosts: Vec<String>,
     pub(super) clock: SandboxClock,
     pub(super) accounts: CompanyAccounts,
@@ -55,7 +57,7 @@ impl SandboxCore {
         let store = SandboxStore::open(options.data.as_deref()).await?;
         let mut database = store.write_connection().await;
         let keys = company::open_default_company(&mut database, options, clock.now_ms()).await?;
-        let accounts = CompanyAccounts::new(keys.gateway.clone());
+        let accounts = CompanyAccounts::new(keys.gateway.clone(), options.headers.clone());
         accounts.reload_accounts(&mut database).await?;
         let limits = PlatformLimits {
             calls_per_minute: options.calls_per_minute as usize,
@@ -67,6 +69,7 @@ impl SandboxCore {
             store,
             keys,
             latency: Duration::from_millis(options.latency_ms),
+            loose_answers: options.loose_answers,
             hosts: options.hosts.clone(),
             clock,
             accounts,
@@ -84,6 +87,11 @@ impl SandboxCore {
     /// Returns the gateway key of all companies.
     pub fn gateway_key(&self) -> &str {
         &self.keys.gateway
+    }
+
+    /// Returns the names of the headers with the keys.
+    pub fn headers(&self) -> &SandboxHeaders {
+        &self.accounts.headers
     }
 
     /// Returns the sandbox's clock.
@@ -122,7 +130,7 @@ impl SandboxCore {
     ) -> Result<SandboxAnswer, SandboxRefusal> {
         let account = self.accounts.identify_caller(operation, request.headers())?;
         let slot = self.throttle.admit_call(account.id, operation.name, now_ms)?;
-        let answer = match account.check_permission(operation, request.headers()) {
+        let answer = match account.check_permission(operation, request.headers(), &self.accounts.headers) {
             Err(refused) => SandboxAnswer::Full(operation_response(operation, Err(refused))),
             Ok(()) => {
                 let multi_warehousing = account.multi_warehousing;
@@ -168,6 +176,7 @@ impl SandboxCore {
         let run = async |db: &mut SqliteConnection| (operation.handler)(call, db).await;
         let outcome =
             if operation.writes { self.in_transaction(run).await } else { self.store.read(run).await };
+        let outcome = if self.loose_answers { outcome.map(loosen_answer) } else { outcome };
         operation_response(operation, outcome)
     }
 

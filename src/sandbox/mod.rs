@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::core::SandboxCore;
+pub use axum::http::HeaderName;
 pub use clock::SandboxClock;
 pub use http::answer::SandboxAnswer;
 pub use in_process::SandboxStockLevel;
@@ -78,6 +79,8 @@ pub struct SandboxOptions {
     pub integration_key: Option<String>,
     /// Gateway key of all companies; `None` derives it from the seed.
     pub gateway_key: Option<String>,
+    /// Names of the headers with the keys.
+    pub headers: SandboxHeaders,
     /// Calls of a company in any 60 s; 0 means no limit.
     pub calls_per_minute: u32,
     /// Simultaneous calls of an operation by a company; 0 means no limit.
@@ -86,6 +89,28 @@ pub struct SandboxOptions {
     pub bad_requests_per_day: u32,
     /// Minimum duration of each call, ms.
     pub latency_ms: u64,
+    /// True if answers have `28.0` for 28, and no field that is not set.
+    pub loose_answers: bool,
+}
+
+/// Names of the headers with the keys (docs/interface.md, *Authentication*), which a gateway may spell in another way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxHeaders {
+    /// Header of the integration key.
+    pub integration_key: HeaderName,
+    /// Header of the gateway key.
+    pub gateway_key: HeaderName,
+    /// Header of a marketplace application's id.
+    pub application_id: HeaderName,
+}
+
+impl Default for SandboxHeaders {
+    fn default() -> Self {
+        let [integration_key, gateway_key, application_id] =
+            ["svc-subscription-key", "gateway-subscription-key", "application-id"]
+                .map(HeaderName::from_static);
+        Self { integration_key, gateway_key, application_id }
+    }
 }
 
 impl Default for SandboxOptions {
@@ -101,10 +126,12 @@ impl Default for SandboxOptions {
             warehouses: 3,
             integration_key: None,
             gateway_key: None,
+            headers: SandboxHeaders::default(),
             calls_per_minute: 120,
             concurrency: 3,
             bad_requests_per_day: 500,
             latency_ms: 0,
+            loose_answers: false,
         }
     }
 }

@@ -281,9 +281,11 @@ fn planted_violations_are_found() {
         (format!(r#"{supplier},"SupplierUrl":"""#), format!(r#"{supplier},"SupplierUrl":"","New":1"#));
     let json = ("content-type", "application/json; charset=utf-8");
     let (error, wait) = (r#"{"Message":"no"}"#.to_owned(), ("retry-after", "7"));
-    let cases: [Planted<'_>; 12] = [
+    let throttled = r#"{"Message":"no","statusCode":429,"message":"no"}"#.to_owned();
+    let cases: [Planted<'_>; 13] = [
         (200, &[json], list(&good), 0),
-        (429, &[json, wait], error.clone(), 0),
+        (429, &[json, wait], throttled.clone(), 0),
+        (429, &[json, wait], error.clone(), 1),
         (200, &[json], list(supplier), 1),
         (200, &[json], list(&unknown), 1),
         (200, &[json], list(&good.replace(":7", ":7.5")), 1),
@@ -291,7 +293,7 @@ fn planted_violations_are_found() {
         (200, &[json], list(&good).replace(r#""messages""#, r#""Extra":0,"messages""#), 1),
         (200, &[], list(&good), 1),
         (200, &[json], "<html>".to_owned(), 1),
-        (429, &[json, ("retry-after", "soon")], error.clone(), 1),
+        (429, &[json, ("retry-after", "soon")], throttled, 1),
         (403, &[json], r#"{"Message":"no","Code":4}"#.to_owned(), 1),
         (418, &[json], error, 1),
     ];

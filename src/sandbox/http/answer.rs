@@ -83,8 +83,14 @@ impl SandboxRefusal {
         Self { header: HeaderValue::from_str(value).ok().map(|value| (name, value)), ..self }
     }
 
+    /// Returns the response. A 429 has the fields of the gateway too, which answers it at the platform.
     pub(crate) fn to_response(&self) -> Response<Bytes> {
-        self.response_with_body(&json!({ "Message": self.message }))
+        let mut body = json!({ "Message": self.message });
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            body["statusCode"] = json!(self.status.as_u16());
+            body["message"] = json!(self.message);
+        }
+        self.response_with_body(&body)
     }
 
     pub(crate) fn to_exception_response(&self) -> Response<Bytes> {

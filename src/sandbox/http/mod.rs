@@ -3,6 +3,7 @@
 //! No file here holds a rule of an operation.
 
 pub(crate) mod answer;
+pub(crate) mod loose;
 pub(crate) mod origin;
 pub(crate) mod paging;
 pub(crate) mod request;

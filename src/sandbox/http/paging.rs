@@ -10,6 +10,7 @@ use sqlx::query::QueryAs;
 use sqlx::sqlite::SqliteArguments;
 
 use super::answer::{SandboxRefusal, list_envelope_with};
+use super::request::parse_whole;
 
 /// Builds the statement of a page: the number of all records, and the page's records as a JSON array.
 ///
@@ -84,14 +85,12 @@ pub(crate) fn positive_parameter(
     name: &str,
 ) -> Result<Option<i64>, SandboxRefusal> {
     let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let value = text.parse().unwrap_or(i64::MAX).min(i64::from(i32::MAX));
-    if digits && value >= 1 {
-        return Ok(Some(value));
+    match parse_whole(text).filter(|value| *value >= 1) {
+        Some(value) => Ok(Some(value.min(i64::from(i32::MAX)))),
+        None => Err(SandboxRefusal::bad_request(format!(
+            "The query parameter {name} must be a whole number from 1, not '{text}'."
+        ))),
     }
-    Err(SandboxRefusal::bad_request(format!(
-        "The query parameter {name} must be a whole number from 1, not '{text}'."
-    )))
 }
 
 #[cfg(test)]
@@ -107,6 +106,7 @@ mod tests {
         for (number, size, expected) in [
             ("", "", Some((1, 25))),
             ("2", "10", Some((2, 10))),
+            ("2.0", "10.00", Some((2, 10))),
             ("1", "201", Some((1, 200))),
             ("99999999999999999999999", "1", Some((2_147_483_647, 1))),
             ("0", "10", None),
@@ -114,6 +114,8 @@ mod tests {
             ("-1", "10", None),
             ("abc", "10", None),
             ("1.5", "10", None),
+            ("1", ".0", None),
+            ("1.", "10", None),
         ] {
             let page =
                 SandboxPage::from_query(&query(&[("pageNumber", number), ("resultsPerPage", size)])).ok();

@@ -108,6 +108,14 @@ pub(crate) fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, SandboxR
         .map_err(|cause| SandboxRefusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
 
+/// Parses a whole number of a path or a query, `28` or `28.0`. A larger one than any record's is the largest.
+pub(crate) fn parse_whole(text: &str) -> Option<i64> {
+    let (digits, zeros) = text.split_once('.').unwrap_or((text, "0"));
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let has_zeros = !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0');
+    (is_whole && has_zeros).then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
 /// Checks for a JSON media type. A request without a media type is accepted.
 fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };

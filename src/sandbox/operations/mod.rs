@@ -24,7 +24,7 @@ use axum::http::{Method, StatusCode, header};
 use sqlx::SqliteConnection;
 
 use super::http::answer::{HandlerResult, SandboxRefusal};
-use super::http::request::OperationCall;
+use super::http::request::{OperationCall, parse_whole};
 
 type OperationHandler = for<'a> fn(
     &'a OperationCall,
@@ -108,7 +108,7 @@ fn path_ids(pattern: &str, path: &str) -> Option<Vec<Option<i64>>> {
     for expected in pattern.split('/') {
         let segment = segments.next()?;
         if expected.starts_with('{') {
-            ids.push(segment.parse().ok().filter(|_| segment.bytes().all(|byte| byte.is_ascii_digit())));
+            ids.push(parse_whole(segment));
         } else if segment != expected {
             return None;
         }
@@ -145,6 +145,9 @@ mod tests {
             ("POST /api/Inventory", "POST /api/Inventory", vec![]),
             ("POST /api/inventory/updateQuantityOnHand", "POST /api/inventory/updateQuantityOnHand", vec![]),
             ("GET /api/Inventory/12/kitcomponents", kit, vec![Some(12)]),
+            ("GET /api/Inventory/12.0/kitcomponents", kit, vec![Some(12)]),
+            ("GET /api/Inventory/12.5/kitcomponents", kit, vec![None]),
+            ("GET /api/Inventory/12./kitcomponents", kit, vec![None]),
             ("GET /api/Inventory/+12/kitcomponents", kit, vec![None]),
             ("GET /api/orders/1/lineitems/x/warehouseallocation", line, vec![Some(1), None]),
         ] {

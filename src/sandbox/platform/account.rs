@@ -8,16 +8,13 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use sqlx::SqliteConnection;
 
+use crate::sandbox::SandboxHeaders;
 use crate::sandbox::http::answer::SandboxRefusal;
 use crate::sandbox::lock_mutex;
 use crate::sandbox::operations::SandboxOperation;
-
-const INTEGRATION_KEY: &str = "svc-subscription-key";
-const GATEWAY_KEY: &str = "gateway-subscription-key";
-const APPLICATION_ID: &str = "application-id";
 
 #[derive(Debug, Clone, sqlx_macros::FromRow)]
 pub(crate) struct CompanyAccount {
@@ -31,12 +28,13 @@ pub(crate) struct CompanyAccount {
 #[derive(Debug)]
 pub(crate) struct CompanyAccounts {
     gateway_key: String,
+    pub(crate) headers: SandboxHeaders,
     by_key: Mutex<HashMap<String, CompanyAccount>>,
 }
 
 impl CompanyAccounts {
-    pub(crate) fn new(gateway_key: String) -> Self {
-        Self { gateway_key, by_key: Mutex::default() }
+    pub(crate) fn new(gateway_key: String, headers: SandboxHeaders) -> Self {
+        Self { gateway_key, headers, by_key: Mutex::default() }
     }
 
     pub(crate) async fn reload_accounts(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
@@ -62,12 +60,12 @@ impl CompanyAccounts {
         operation: &SandboxOperation,
         headers: &HeaderMap,
     ) -> Result<CompanyAccount, SandboxRefusal> {
-        if header_text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
+        if header_text(headers, &self.headers.gateway_key) != Some(&self.gateway_key) {
             return Err(SandboxRefusal::forbidden(
                 "Access denied: the gateway subscription key is missing or not valid.",
             ));
         }
-        let key = header_text(headers, INTEGRATION_KEY).ok_or_else(invalid_key)?;
+        let key = header_text(headers, &self.headers.integration_key).ok_or_else(invalid_key)?;
         self.of_key(key).ok_or_else(|| inactive_key(operation))
     }
 }
@@ -78,12 +76,13 @@ impl CompanyAccount {
         &self,
         operation: &SandboxOperation,
         headers: &HeaderMap,
+        names: &SandboxHeaders,
     ) -> Result<(), SandboxRefusal> {
         if !self.is_subscribed {
             return Err(inactive_key(operation));
         }
         if self.application_id.is_some()
-            && self.application_id.as_deref() != header_text(headers, APPLICATION_ID)
+            && self.application_id.as_deref() != header_text(headers, &names.application_id)
         {
             return Err(SandboxRefusal::forbidden(
                 "The combination of subscription key and application id is not valid or does not belong to a \
@@ -94,7 +93,7 @@ impl CompanyAccount {
     }
 }
 
-fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 

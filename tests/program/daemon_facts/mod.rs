@@ -5,6 +5,7 @@
 
 mod commands;
 mod lists;
+mod loose;
 mod orders;
 mod reports;
 mod support;

@@ -101,6 +101,19 @@ impl Shop {
         Outsider::at(&self.location).await.run(sql).await.unwrap();
     }
 
+    /// Returns the names of a table's columns, in order.
+    pub(crate) async fn columns(&self, table: &str) -> Vec<String> {
+        let sql = match self.location.server() {
+            Some(_) => format!(
+                "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
+                 WHERE table_schema = current_schema() AND table_name = '{table}' ORDER BY ordinal_position"
+            ),
+            None => format!("SELECT name FROM pragma_table_info('{table}') ORDER BY cid"),
+        };
+        let names: Vec<(String,)> = Outsider::at(&self.location).await.rows(&sql).await;
+        names.into_iter().map(|(name,)| name).collect()
+    }
+
     /// Returns the rows of a query, each a list of its columns, in order. Numbers are fractions, flags 0 and
     /// 1.
     pub(crate) async fn rows(&self, columns: &str, from: &str) -> Value {
