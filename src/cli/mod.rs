@@ -166,6 +166,8 @@ enum Command {
     /// database left behind is marked as moved: tallyd never starts on it again, and every write to it is refused.
     Move(move_database::MoveArgs),
     /// Serve the sandbox, a complete implementation of the platform
+    ///
+    /// A program that needs a list of products or of orders cannot run here, because the interface has no such list.
     Sandbox(sandbox::SandboxArgs),
     /// Print completions for a shell
     Completions(generate::CompletionsArgs),
@@ -246,8 +248,16 @@ impl From<ViewError> for CommandFailure {
 
 /// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
 pub fn main(start_pages: StartPages) -> ExitCode {
-    let parsed = Cli::from_arg_matches(&examples::command_with_examples().get_matches());
-    let cli = parsed.unwrap_or_else(|error| error.exit());
+    let matches = examples::command_with_examples().try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        // An error quotes arguments, which text from outside may have become.
+        Err(error) if error.use_stderr() => {
+            output::print_error(error.render().to_string().trim_end());
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

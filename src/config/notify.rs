@@ -8,6 +8,7 @@ use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+const CHANNEL_KEYS: [&str; 3] = ["webhook", "command", "ping"];
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Reads the notifiers. `account` is the name of the account for those that set none.
@@ -26,6 +27,9 @@ pub(super) fn read_notifiers(root: &mut SectionReader<'_>, account: &str) -> Vec
 /// Reads a notifier; `None` comes with a problem.
 pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Option<NotifierSettings> {
     let topics = read_topics(table);
+    let channels =
+        table.present_keys().into_iter().filter(|key| CHANNEL_KEYS.contains(&key.as_str())).count();
+    let problems = table.problem_count();
     let webhook = table.read_optional("webhook", checked_url);
     let header = table.read_optional("header", check_header_name);
     let header_file = table.read_optional("header_file", parse_path);
@@ -49,8 +53,11 @@ pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Opt
         (None, false, None) => (format!("command {}", words[0]), NoticeChannel::Command { words, timeout }),
         (None, true, Some((url, host))) => (format!("ping {host}"), NoticeChannel::Ping { url, every }),
         _ => {
-            let why = "write exactly one of `webhook`, `command` and `ping`";
-            table.add_problem("webhook", "", why.into());
+            // A channel that cannot be read has its problem already.
+            if channels != 1 || table.problem_count() == problems {
+                let why = "write exactly one of `webhook`, `command` and `ping`";
+                table.add_problem("webhook", "", why.into());
+            }
             return None;
         }
     };

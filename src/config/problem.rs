@@ -40,7 +40,7 @@ impl fmt::Display for ConfigProblem {
             (None, "") => return f.write_str(&self.why),
             (None, path) => f.write_str(path)?,
         }
-        if let Some(value) = &self.value {
+        if let Some(value) = self.value.as_ref().filter(|value| !value.is_empty()) {
             write!(f, " = {value}")?;
         }
         write!(f, ": {}", self.why)?;

@@ -107,6 +107,11 @@ impl<'a> SectionReader<'a> {
         texts
     }
 
+    /// Returns the number of problems so far.
+    pub(super) fn problem_count(&self) -> usize {
+        self.report.problems.len()
+    }
+
     /// Returns the keys present, for tables whose keys are data.
     pub(super) fn present_keys(&self) -> Vec<String> {
         let mut keys: Vec<_> = self.values.keys().cloned().collect();

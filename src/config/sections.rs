@@ -136,7 +136,9 @@ impl DatabaseConfig {
         table.refuse_key_if("url", url_has_password, why);
         let path = table.read_parsed("path", "/var/lib/tallyd/tallyd.db", parse_path);
         let schema = table.read_parsed("schema", "tallyd", PostgresDatabase::check_schema);
-        let server = table.read_optional("url", |url| PostgresDatabase::new(url, &schema));
+        // A name that is refused is no problem of the address too.
+        let name = if schema.is_empty() { "tallyd" } else { &schema };
+        let server = table.read_optional("url", |url| PostgresDatabase::new(url, name));
         let password_file = table.read_optional("password_file", parse_path);
         Self {
             path,

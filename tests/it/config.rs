@@ -402,6 +402,37 @@ fn with_notify(tables: &str) -> Result<Config, String> {
     Config::from_toml(&text).map_err(|error| error.to_string())
 }
 
+/// Each line is one problem; the sample of docs/configuration.md is what the program prints.
+#[test]
+fn a_problem_is_reported_once() {
+    for (table, words) in [
+        ("[[notify]]\nwebhook = \"hooks\"", "notify.webhook = \"hooks\": write an address"),
+        ("[[notify]]\nping = \"http://\"", "notify.ping = \"http://\": write an address"),
+        ("[[notify]]\ncommand = \"mail\"", "notify.command = \"mail\": write a list of texts"),
+        ("[[notify]]\nwebhook = \"\"", "notify.webhook: write exactly one of"),
+        (
+            "[database]\nurl = \"postgres://a@h/x\"\nschema = \"A b\"",
+            "database.schema = \"A b\": a schema's name",
+        ),
+        (
+            "[database]\nurl = \"mysql://a@h/x\"",
+            "database.url = \"mysql://h/x\": write the address as postgres://",
+        ),
+    ] {
+        let refused = with_notify(table).unwrap_err();
+        assert!(refused.contains(words) && refused.contains(": 1 problem\n"), "{table}: {refused}");
+    }
+    let both = with_notify("[[notify]]\nwebhook = \"hooks\"\nping = \"http://127.0.0.1:9\"").unwrap_err();
+    assert!(both.contains("write exactly one of"), "{both}");
+
+    let text =
+        std::fs::read_to_string(packaged()).unwrap().replace("\ncalls_per_minute", "\ncals_per_minute");
+    let error = Config::from_text(Path::new("/etc/tallyd/tallyd.toml"), &text, []).unwrap_err();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("```text\ntallyd: {error}\n```")), "{error}");
+}
+
 #[test]
 fn a_notifier_has_one_channel_and_defaults() {
     let config = with_notify(

@@ -5,6 +5,8 @@
 use super::support::refusing_socket;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -33,6 +35,10 @@ fn http(status: &str, body: &str) -> String {
 }
 
 async fn check(dir: &Path, base_url: &str) -> (i32, String) {
+    check_with(dir, base_url, &[]).await
+}
+
+async fn check_with(dir: &Path, base_url: &str, variables: &[(&str, &str)]) -> (i32, String) {
     std::fs::write(dir.join("key"), "k").unwrap();
     let config = dir.join("tallyd.toml");
     let (key, database) = (dir.join("key"), dir.join("tallyd.db"));
@@ -42,7 +48,7 @@ async fn check(dir: &Path, base_url: &str) -> (i32, String) {
     );
     std::fs::write(&config, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
-    command.arg("--config").arg(config).args(["check", "--online"]);
+    command.arg("--config").arg(config).args(["check", "--online"]).envs(variables.iter().copied());
     let Output { status, stdout, stderr } =
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     (status.code().unwrap(), String::from_utf8([stdout, stderr].concat()).unwrap())
@@ -94,5 +100,25 @@ async fn an_address_where_nobody_answers_is_told_with_the_reason() {
         assert_eq!(exit, 1, "{base_url}: {said}");
         assert!(said.contains(words) && said.contains(&base_url), "{base_url}: {said}");
         assert!(!said.contains("accepts them\n"), "{base_url}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_of_the_shell_is_not_used_and_that_of_the_configuration_is() {
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        while proxy.accept().await.is_ok() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let shell =
+        ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"].map(|name| (name, &*address));
+    for (variables, is_used) in [(&shell[..], false), (&[("TALLYD_SERVICE__PROXY", &*address)], true)] {
+        let (code, said) = check_with(dir.path(), "https://platform.invalid", variables).await;
+        assert_eq!((code, accepted.load(Ordering::SeqCst) > 0), (1, is_used), "{variables:?}: {said}");
     }
 }

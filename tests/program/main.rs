@@ -32,4 +32,5 @@ mod security;
 #[path = "../support/mod.rs"]
 mod support;
 mod systemd;
+mod usage_errors;
 mod web;

@@ -67,7 +67,7 @@ impl ReceiverClient {
 }
 
 fn parse_receiver_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text.trim()).map_err(|error| error.to_string())?;
+    let url = Url::parse(text.trim()).map_err(|_| "write an address such as https://host/path")?;
     match url.scheme() {
         "https" if url.has_host() => Ok(url),
         "http" if is_loopback(&url) => Ok(url),

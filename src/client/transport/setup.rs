@@ -143,10 +143,12 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout / 2))
         .timeout(settings.timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT);
+    // The variables `HTTPS_PROXY` and `ALL_PROXY` of a shell are not those of the daemon, so none of them counts.
     let builder = match &settings.proxy {
-        _ if is_loopback(base_url) => builder.no_proxy(),
-        None => builder,
-        Some(proxy) => builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError::Proxy)?),
+        Some(proxy) if !is_loopback(base_url) => {
+            builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError::Proxy)?)
+        }
+        _ => builder.no_proxy(),
     };
     let builder = match &settings.ca_file {
         // The library refuses a host without root certificates, although plain http needs none.

@@ -214,3 +214,22 @@ fn a_schedule_without_jitter_is_described_without_it() {
     let explained = schedule("0 */5 * * * *", "UTC").check_description();
     assert!(!explained.contains("later") && explained.ends_with("(UTC); after downtime it runs once"));
 }
+
+/// The library says *every 90 minutes* for `*/90`, which starts each hour.
+#[test]
+fn a_description_names_no_interval_that_the_starts_do_not_have() {
+    let words = |expression: &str| schedule(expression, "UTC").check_description();
+    for uneven in [
+        "0 */90 * * * *",
+        "0 */45 * * * *",
+        "*/7 * * * * *",
+        "0 0 */5 * * *",
+        "0 0 0 */10 * *",
+        "0 1,*/25 * * * *",
+    ] {
+        assert!(words(uneven).starts_with("in steps that do not divide"), "{uneven}: {}", words(uneven));
+    }
+    for even in ["0 */5 * * * *", "*/30 * * * * *", "0 0 */6 * * *", "0 0 8-17/3 * * *", "0 0 0 1 */3 *"] {
+        assert!(!words(even).contains("do not divide"), "{even}: {}", words(even));
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::schedules::describe_schedules;
 use crate::cli::context::CliContext;
-use crate::cli::output::TextTable;
+use crate::cli::output::{self, TextTable};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
 use crate::daemon::{ControlRequest, send_control_request};
@@ -40,7 +40,7 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
         Ok(keys) => keys.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n"))),
         Err(error) => {
             code = if error.is_denied() { 1 } else { 2 };
-            text.push_str(&format!("keys: {error}\n"));
+            text.push_str(&format!("keys: {}\n", output::plain_words(&error.to_string())));
         }
     }
     // A running daemon has the keys that this user may not read.
