@@ -33,19 +33,26 @@ impl WarehouseNames {
 
     /// Returns the id of a warehouse that is named by its number or by its name, in any case.
     pub(in crate::cli) fn id_of(&self, text: &str) -> Result<i64, String> {
-        if let Ok(id) = text.trim().parse() {
+        let text = text.trim();
+        if let Some(id) = text.strip_prefix("id:").and_then(|id| id.parse().ok()) {
             return Ok(id);
         }
         let key = case_key(text);
         let found: Vec<&(i64, String)> = self.0.iter().filter(|(_, name)| case_key(name) == key).collect();
-        match found.as_slice() {
-            [(id, _)] => Ok(*id),
-            [] if self.0.is_empty() => Err(format!(
+        let number = text.parse().ok();
+        let is_number = self.0.iter().any(|(id, _)| Some(*id) == number);
+        match (found.as_slice(), number) {
+            ([(named, _)], Some(id)) if is_number && *named != id => Err(format!(
+                "`{text}` is the number of a warehouse and the name of warehouse {named}; write id:{id} or id:{named}"
+            )),
+            ([], Some(id)) => Ok(id),
+            ([(named, _)], _) => Ok(*named),
+            ([], None) if self.0.is_empty() => Err(format!(
                 "no warehouse is known here by its name `{text}`, because none was read yet; run `tallyd job run \
                  warehouses`, or write its number"
             )),
-            [] => Err(unknown_text("warehouse", text, self.nearest(&key))),
-            several => {
+            ([], None) => Err(unknown_text("warehouse", text, self.nearest(&key))),
+            (several, _) => {
                 let names: Vec<String> =
                     several.iter().map(|(id, name)| format!("{id} (`{name}`)")).collect();
                 Err(format!(
@@ -199,6 +206,14 @@ mod tests {
         let unknown = names().id_of("Mian").unwrap_err();
         assert_eq!(unknown, "no warehouse `Mian` is known here; the nearest is `5201 (Main)`");
         assert_eq!(names().id_of("Roof").unwrap_err(), "no warehouse `Roof` is known here");
+        let WarehouseNames(mut rows) = names();
+        rows.extend([(5205, "5201".to_owned()), (5206, "77".to_owned())]);
+        let numbered = WarehouseNames(rows);
+        let both = numbered.id_of("5201").unwrap_err();
+        assert!(both.contains("the name of warehouse 5205; write id:5201 or id:5205"), "{both}");
+        for (text, id) in [("id:5201", 5201), ("id:5205", 5205), ("5205", 5205), ("77", 5206), ("78", 78)] {
+            assert_eq!(numbered.id_of(text), Ok(id), "{text}");
+        }
         assert!(WarehouseNames(Vec::new()).id_of("Main").unwrap_err().contains("job run warehouses"));
     }
 

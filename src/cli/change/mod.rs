@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `import.rs` | the warning about a file whose lines were imported before |
 //! | `known.rs` | SKUs, warehouses and orders that the mirror does not know |
+//! | `remarks.rs` | kits, and warehouses that are switched off |
 //! | `report.rs` | text, JSON and exit code of the queued changes |
 //! | `wait.rs` | the wait of `--wait` |
 
 mod import;
 mod known;
+mod remarks;
 mod report;
 mod wait;
 
@@ -125,6 +127,12 @@ pub(super) async fn queue_change(
         }
         print_error(&format!("warning: {}", plain_line(problem)));
     }
+    if let (Some(problem), false) = (remarks::kit_problem(&store, &subjects[0]).await?, unknown.unknown) {
+        return Err(CommandFailure::usage(format!("{problem}. Nothing was queued")));
+    }
+    for warning in remarks::inactive_warehouses(&store, &subjects).await? {
+        print_error(&plain_line(&warning));
+    }
     insert_changes(context, &store, &[change], args.queue, Vec::new()).await
 }
 
@@ -138,8 +146,12 @@ pub(super) async fn queue_file(
     queue: QueueArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
-    let bodies = changes.iter().map(CliChange::parsed_body).collect::<Result<Vec<_>, _>>()?;
     let store = context.open_or_create_store().await?;
+    if !unknown.unknown {
+        notes.extend(remarks::leave_out_kits(&store, &mut changes).await?);
+    }
+    let bodies = changes.iter().map(CliChange::parsed_body).collect::<Result<Vec<_>, _>>()?;
+    notes.extend(remarks::inactive_warehouses(&store, &bodies).await?);
     let problems: Vec<(usize, String)> = known::unknown_names(&store, &bodies).await?;
     let line = |(index, problem): &(usize, String)| {
         let number = changes.get(*index).and_then(|change| change.line_number).unwrap_or(0);

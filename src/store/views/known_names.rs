@@ -25,6 +25,16 @@ impl Store {
         Ok(Some(read.into_iter().chain(tracked).collect()))
     }
 
+    /// Returns the case keys of those of these SKUs of which each product is a kit.
+    pub async fn kit_keys(&self, skus: &[&Sku]) -> Result<BTreeSet<String>> {
+        let keys: BTreeSet<String> = skus.iter().map(|sku| sku.case_key()).collect();
+        let sql = "SELECT case_key FROM product \
+                   WHERE case_key IN (SELECT atom FROM json_each($1)) AND missing_since_ms IS NULL \
+                   GROUP BY case_key HAVING count(*) = count(*) FILTER (WHERE type = 'Kit')";
+        let kits: Vec<String> = self.fetch_column(sql, (json_rows(&keys),), "find kits").await?;
+        Ok(kits.into_iter().collect())
+    }
+
     /// Returns the orders that were read or are tracked, by id.
     pub async fn known_orders(&self) -> Result<Vec<OrderId>> {
         let sql = "SELECT order_id FROM tracked_order UNION SELECT id FROM sales_order ORDER BY order_id";

@@ -150,3 +150,66 @@ async fn a_line_with_an_unknown_name_is_an_invalid_line() {
     let deltas = format!("SELECT count(*) FROM outbox WHERE sku = {}", quoted(&sku));
     assert_eq!(desk.world.number(&deltas).await, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_also_a_name_is_refused_until_it_says_which() {
+    let desk = read_desk().await;
+    let (sku, warehouse, _) = desk.world.shop().await[0].clone();
+    let other = desk.world.shop().await.into_iter().find(|level| level.1 != warehouse).unwrap().1;
+    desk.world.sql(&format!("UPDATE warehouse SET name = '{warehouse}' WHERE id = {other}")).await;
+    let (code, said) = ended(&desk.run(&["quantity", "adjust", &sku, &warehouse.to_string(), "1"]).await);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains(&format!("write id:{warehouse} or id:{other}")), "{said}");
+    for id in [warehouse, other] {
+        desk.text(&["quantity", "adjust", &sku, &format!("id:{id}"), "1"]).await;
+    }
+    let (first, second) = (warehouse.min(other), warehouse.max(other));
+    let named = format!("SELECT count(*) FROM outbox WHERE warehouse_id IN ({first}, {second})");
+    assert_eq!(desk.world.number(&named).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warehouse_that_is_switched_off_takes_no_change_without_a_word() {
+    let desk = read_desk().await;
+    let (sku, warehouse, quantity) = desk.world.shop().await[0].clone();
+    desk.world.sql(&format!("UPDATE warehouse SET is_active = FALSE WHERE id = {warehouse}")).await;
+    let typed = desk.run(&["quantity", "adjust", &sku, &warehouse.to_string(), "1"]).await;
+    let (code, said) = ended(&typed);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&format!("a change names warehouse {warehouse} (")), "{said}");
+    assert!(said.contains("switched off at the platform"), "{said}");
+    let file = desk.config.with_file_name("counts.csv");
+    std::fs::write(&file, format!("sku,warehouse_id,quantity\n{sku},{warehouse},{quantity}\n")).unwrap();
+    let (code, said) = ended(&desk.run(&["quantity", "import", file.to_str().unwrap()]).await);
+    assert_eq!((code, said.contains("switched off at the platform")), (0, true), "{said}");
+}
+
+/// A file of the full stock holds kits, and the platform would refuse each of them every night.
+#[tokio::test(flavor = "multi_thread")]
+async fn kits_of_a_file_are_left_out_with_their_lines() {
+    let desk = read_desk().await;
+    let shop = desk.world.shop().await;
+    let (kit, warehouse, _) = shop[0].clone();
+    let (sku, at, quantity) = shop.iter().find(|level| level.0 != kit).unwrap().clone();
+    desk.world.sql(&format!("UPDATE product SET type = 'Kit' WHERE sku = {}", quoted(&kit))).await;
+    let file = desk.config.with_file_name("stock.csv");
+    std::fs::write(&file, format!("sku,warehouse_id,quantity\n{kit},{warehouse},4\n{sku},{at},{quantity}\n"))
+        .unwrap();
+    let import = ["quantity", "import", file.to_str().unwrap()];
+    let (code, said) = ended(&desk.run(&import).await);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&format!("line 2 ({kit})")) && said.contains("take the kits out"), "{said}");
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 1, "{said}");
+
+    let typed = ["quantity", "set", &kit, &warehouse.to_string(), "4"];
+    let (code, said) = ended(&desk.run(&typed).await);
+    assert_eq!((code, said.contains("is a kit")), (2, true), "{said}");
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 1);
+    desk.text(&[&typed[..], &["--unknown"]].concat()).await;
+    desk.text(&[&import[..], &["--unknown"]].concat()).await;
+    assert_eq!(
+        desk.world.number("SELECT count(*) FROM outbox").await,
+        3,
+        "what a person insists on is queued"
+    );
+}

@@ -31,7 +31,7 @@ pub(in crate::cli) enum Command {
     },
     /// Queue counts or adjustments from a CSV file with the columns sku, warehouse_id and quantity or delta
     ///
-    /// A warehouse is named by its number or its name. Optional columns: seen, counted_at, key. Importing an unchanged
+    /// A warehouse is named by its number or its name. Lines of kits are left out, with a note. Optional columns: seen, counted_at, key. Importing an unchanged
     /// file again has no effect. A changed file of the same name gives new changes for all lines, unless a column `key`
     /// names them.
     Import {
