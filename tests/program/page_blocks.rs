@@ -20,9 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Blocks that do not run: page, begin of a line of the block, reason.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
-    ("README.md", "tallyd demo", "it takes 15 s; tests/program/begin.rs runs it for 4 s"),
     ("README.md", "tallyd sandbox", "it serves until it is interrupted; the test has a sandbox"),
-    ("README.md", "cargo run --release", "it builds the program and runs this test"),
+    (
+        "README.md",
+        "cargo run -- demo",
+        "it builds the program and runs this test; tests/program/begin.rs runs the demo",
+    ),
     ("docs/journal.md", "cargo test --test program", "measurements of minutes"),
 ];
 
