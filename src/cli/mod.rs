@@ -44,6 +44,7 @@ use crate::exec::JobError;
 use crate::present::ViewError;
 use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
+use crate::sandbox::SandboxOptions;
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -168,7 +169,7 @@ enum Command {
     /// Serve the sandbox, a complete implementation of the platform
     ///
     /// A program that needs a list of products or of orders cannot run here, because the interface has no such list.
-    Sandbox(sandbox::SandboxArgs),
+    Sandbox(SandboxOptions),
     /// Print completions for a shell
     Completions(generate::CompletionsArgs),
     /// Print the manual page
@@ -209,6 +210,11 @@ impl CommandFailure {
     /// Creates a message of one line; text from outside cannot begin another line.
     fn new(message: impl AsRef<str>, code: u8) -> Self {
         Self { message: output::plain_line(message.as_ref()).into_owned(), exit_code: code }
+    }
+
+    /// Returns a function that names the failed action, to follow "cannot".
+    fn cannot<E: std::fmt::Display>(action: impl std::fmt::Display) -> impl Fn(E) -> Self {
+        move |error| Self::failed(format!("cannot {action}: {error}"))
     }
 
     /// Creates a message of several lines. Text from outside must be masked with [`output::plain_line`].

@@ -32,19 +32,20 @@ mod random;
 mod seed;
 mod store;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use axum::http::HeaderName;
+use clap::{Args, Command, FromArgMatches};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::core::SandboxCore;
-pub use axum::http::HeaderName;
 pub use clock::SandboxClock;
 pub use http::answer::SandboxAnswer;
 pub use in_process::SandboxStockLevel;
@@ -56,83 +57,77 @@ pub use seed::catalog::SKUS_MIN;
 /// Without the limit, half a request head on an open connection would block the stop forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The configuration of a sandbox. The defaults are those of `tallyd sandbox`.
-#[derive(Debug, Clone)]
+/// The configuration of a sandbox, and the arguments of `tallyd sandbox`.
+#[derive(Debug, Clone, Args)]
 pub struct SandboxOptions {
-    /// Address to listen on; port 0 takes a free port.
+    /// Address to listen on; port 0 selects a free port
+    #[arg(long, default_value = "127.0.0.1:8399", value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// True if `listen` may be reachable from other hosts.
+    /// Accept other hosts; the control plane needs no key, so any host that reaches the port can change all data
+    #[arg(long)]
     pub allow_remote: bool,
-    /// Accepted host names beside addresses, `localhost` and names without a dot.
+    /// Accept this host name, beside addresses, localhost and names without a dot (may be repeated)
+    #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
-    /// Database file; `None` keeps the data in memory until the end.
+    /// Store the data in this file [default: in memory]
+    #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Seed of the generated company, the keys and the random faults.
+    /// Seed of the generated data and keys
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Products of the generated company, including kits (at least 10).
+    /// Number of generated products
+    #[arg(long, default_value_t = 200)]
     pub skus: u32,
-    /// Orders of the generated company.
+    /// Number of generated orders
+    #[arg(long, default_value_t = 40)]
     pub orders: u32,
-    /// Warehouses of the generated company (at least 1).
+    /// Number of generated warehouses
+    #[arg(long, default_value_t = 3)]
     pub warehouses: u32,
-    /// Integration key of the default company; `None` derives it from the seed.
+    /// Integration key of the default company [default: derived from the seed]
+    #[arg(long, value_name = "KEY")]
     pub integration_key: Option<String>,
-    /// Gateway key of all companies; `None` derives it from the seed.
+    /// Gateway key [default: derived from the seed]
+    #[arg(long, value_name = "KEY")]
     pub gateway_key: Option<String>,
     /// Names of the headers with the keys.
+    #[command(flatten)]
     pub headers: SandboxHeaders,
-    /// Calls of a company in any 60 s; 0 means no limit.
+    /// Maximum calls of a company in any 60 s; 0 means no limit
+    #[arg(long, default_value_t = 120)]
     pub calls_per_minute: u32,
-    /// Simultaneous calls of an operation by a company; 0 means no limit.
+    /// Maximum simultaneous calls of an operation by a company; 0 means no limit
+    #[arg(long, default_value_t = 3)]
     pub concurrency: u32,
-    /// Answers of 400 to a company within 24 h before it is refused; 0 means no limit.
+    /// Maximum answers of 400 to a company within 24 h; 0 means no limit
+    #[arg(long, default_value_t = 500)]
     pub bad_requests_per_day: u32,
-    /// Minimum duration of each call, ms.
+    /// Minimum duration of each call, in milliseconds
+    #[arg(long, default_value_t = 0)]
     pub latency_ms: u64,
-    /// True if answers have `28.0` for 28, and no field that is not set.
+    /// Answer in the platform's other form: 28.0 for 28, and no field that is not set
+    #[arg(long)]
     pub loose_answers: bool,
 }
 
 /// Names of the headers with the keys (docs/interface.md, *Authentication*), which a gateway may spell in another way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Args)]
 pub struct SandboxHeaders {
-    /// Header of the integration key.
+    /// Header of the integration key
+    #[arg(long = "integration-key-header", default_value = "svc-subscription-key", value_name = "NAME")]
     pub integration_key: HeaderName,
-    /// Header of the gateway key.
+    /// Header of the gateway key
+    #[arg(long = "gateway-key-header", default_value = "gateway-subscription-key", value_name = "NAME")]
     pub gateway_key: HeaderName,
-    /// Header of a marketplace application's id.
+    /// Header of a marketplace application's id
+    #[arg(long = "application-id-header", default_value = "application-id", value_name = "NAME")]
     pub application_id: HeaderName,
-}
-
-impl Default for SandboxHeaders {
-    fn default() -> Self {
-        let [integration_key, gateway_key, application_id] =
-            ["svc-subscription-key", "gateway-subscription-key", "application-id"]
-                .map(HeaderName::from_static);
-        Self { integration_key, gateway_key, application_id }
-    }
 }
 
 impl Default for SandboxOptions {
     fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8399)),
-            allow_remote: false,
-            hosts: Vec::new(),
-            data: None,
-            seed: 1,
-            skus: 200,
-            orders: 40,
-            warehouses: 3,
-            integration_key: None,
-            gateway_key: None,
-            headers: SandboxHeaders::default(),
-            calls_per_minute: 120,
-            concurrency: 3,
-            bad_requests_per_day: 500,
-            latency_ms: 0,
-            loose_answers: false,
-        }
+        let none = Self::augment_args(Command::new("sandbox")).get_matches_from(["sandbox"]);
+        Self::from_arg_matches(&none).expect("every argument has a default or may be missing")
     }
 }
 

@@ -155,7 +155,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hyper_util", &["src/web/server.rs"]),
     ("maud", &["src/web/"]),
     ("tracing_subscriber", &["src/telemetry/"]),
-    ("clap", &["src/cli/", "src/main.rs"]),
+    ("clap", &["src/cli/", "src/main.rs", "src/sandbox/mod.rs"]), // the options of the sandbox are its command's
     ("indicatif", &["src/cli/"]),
     ("console", &["src/cli/"]),
     ("nix", &["src/cli/decider.rs"]),

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use sqlx::SqliteConnection;
 
 use super::answer::SandboxRefusal;
@@ -136,35 +136,13 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), SandboxRefusal> {
 pub(crate) struct WholeNumber(pub(crate) i64);
 
 impl<'de> Deserialize<'de> for WholeNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WholeNumberVisitor)
-    }
-}
-
-struct WholeNumberVisitor;
-
-impl Visitor<'_> for WholeNumberVisitor {
-    type Value = WholeNumber;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number")
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<WholeNumber, E> {
-        Ok(WholeNumber(value))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<WholeNumber, E> {
-        i64::try_from(value).map(WholeNumber).map_err(|_| E::custom("the number is too large"))
-    }
-
     #[allow(clippy::cast_possible_truncation, reason = "the bounds are checked; both are exact in f64")]
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<WholeNumber, E> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() == 0.0 && value.abs() <= EXACT {
-            return Ok(WholeNumber(value as i64));
-        }
-        Err(E::custom(format!("{value} is not a whole number")))
+        let number = Number::deserialize(deserializer)?;
+        let exact = || number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() <= EXACT);
+        let whole = number.as_i64().or_else(|| exact().map(|value| value as i64));
+        whole.map(Self).ok_or_else(|| D::Error::custom(format!("{number} is not a whole number")))
     }
 }
 
