@@ -19,7 +19,11 @@ pub enum StoreError {
         source: sqlx::Error,
     },
     /// The database cannot be opened or prepared.
-    #[error("cannot open the database {database}: {source}{}", opening_advice(database, source))]
+    #[error(
+        "cannot open the database {database}: {}{}",
+        error_message(source),
+        opening_advice(database, source)
+    )]
     Open {
         /// The database.
         database: DatabaseLocation,
@@ -366,19 +370,9 @@ fn failure(error: &sqlx::Error) -> Option<Failure> {
     })
 }
 
-/// Returns the sentence of a guard, which tells what to do. On a server the guards have states of the standard.
-fn guard_sentence(error: &sqlx::Error) -> Option<&str> {
-    let refusal = error.as_database_error()?;
-    let is_guard = match refusal.try_downcast_ref::<PgDatabaseError>() {
-        Some(refusal) => refusal.routine() == Some("exec_stmt_raise"),
-        None => refusal.code().is_some_and(|code| code == "1811"),
-    };
-    is_guard.then(|| refusal.message())
-}
-
-/// Returns the message of an error; a guard's sentence stands alone, without the library's prefix.
+/// Returns the message of an error, without the library's prefix and the line of the server's own source.
 fn error_message(error: &sqlx::Error) -> String {
-    guard_sentence(error).map_or_else(|| error.to_string(), str::to_owned)
+    error.as_database_error().map_or_else(|| error.to_string(), |refusal| refusal.message().to_owned())
 }
 
 const FOLDER_ADVICE: &str = "; check that the folder exists and that the user tallyd may write to it";
@@ -398,7 +392,8 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
         );
     }
     let refusal = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
-    if guard_sentence(error).is_some() {
+    if refusal.routine() == Some("exec_stmt_raise") {
+        // The sentence of a guard tells what to do.
         return None;
     }
     Some(match refusal.code() {

@@ -32,7 +32,12 @@ async fn each_guard_refuses_with_a_state_of_the_standard() {
             "42501",
             "a change begins pending",
         ),
-        ("UPDATE outbox SET body = '[]' WHERE key = 'k'".into(), "42501", "a change is never edited"),
+        ("UPDATE outbox SET body = '[]'".into(), "42501", "a change is updated by tallyd only"),
+        (
+            "UPDATE outbox SET body = '[]', revision = revision + 1".into(),
+            "42501",
+            "a change is never edited",
+        ),
         ("UPDATE outbox SET state = 'applied' WHERE key = 'k'".into(), "42501", ""),
         ("DELETE FROM outbox".into(), "42501", "a change is never deleted"),
         ("TRUNCATE outbox CASCADE".into(), "42501", "a change is never deleted"),
