@@ -8,7 +8,6 @@ use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const CHANNEL_KEYS: [&str; 3] = ["webhook", "command", "ping"];
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Reads the notifiers. `account` is the name of the account for those that set none.
@@ -27,8 +26,6 @@ pub(super) fn read_notifiers(root: &mut SectionReader<'_>, account: &str) -> Vec
 /// Reads a notifier; `None` comes with a problem.
 pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Option<NotifierSettings> {
     let topics = read_topics(table);
-    let channels =
-        table.present_keys().into_iter().filter(|key| CHANNEL_KEYS.contains(&key.as_str())).count();
     let problems = table.problem_count();
     let webhook = table.read_optional("webhook", checked_url);
     let header = table.read_optional("header", check_header_name);
@@ -53,8 +50,8 @@ pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Opt
         (None, false, None) => (format!("command {}", words[0]), NoticeChannel::Command { words, timeout }),
         (None, true, Some((url, host))) => (format!("ping {host}"), NoticeChannel::Ping { url, every }),
         _ => {
-            // A channel that cannot be read has its problem already.
-            if channels != 1 || table.problem_count() == problems {
+            // A channel that cannot be read has a problem already.
+            if table.problem_count() == problems {
                 let why = "write exactly one of `webhook`, `command` and `ping`";
                 table.add_problem("webhook", "", why.into());
             }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// A problem with a value or with the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The dotted key; empty for the file as a whole.
     pub path: String,
@@ -62,15 +62,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(super) fn for_file(file: Option<PathBuf>, why: String) -> Self {
-        let problem = ConfigProblem {
-            path: String::new(),
-            variable: None,
-            value: None,
-            why,
-            nearest: None,
-            line: None,
-        };
-        Self { file, problems: vec![problem] }
+        Self { file, problems: vec![ConfigProblem { why, ..ConfigProblem::default() }] }
     }
 }
 

@@ -62,20 +62,11 @@ impl<'a> SectionReader<'a> {
         mut read: impl FnMut(&mut SectionReader<'_>) -> Option<T>,
     ) -> Vec<T> {
         let path = self.path_of(key);
-        let values = match self.take_value(key) {
-            None => return Vec::new(),
-            Some(ConfigValue::List(values)) => values,
-            Some(other) => {
-                self.report_value(
-                    key,
-                    &other,
-                    format!("this is a list of tables; write [[{path}]] and its keys"),
-                );
-                return Vec::new();
-            }
-        };
+        let found = self.take_value(key);
         let mut tables = Vec::new();
-        for value in values {
+        for value in
+            self.list_of(key, found, &format!("this is a list of tables; write [[{path}]] and its keys"))
+        {
             match value {
                 ConfigValue::Table(table) => {
                     tables.extend(SectionReader::read_table(self.report, path.clone(), table, &mut read));
@@ -89,22 +80,27 @@ impl<'a> SectionReader<'a> {
     /// Reads a list of texts; a missing list is empty.
     pub(super) fn read_texts(&mut self, key: &str) -> Vec<String> {
         let wanted = "write a list of texts, such as [\"a\", \"b\"]";
-        let values = match self.take_key(key) {
-            None => return Vec::new(),
-            Some(ConfigValue::List(values)) => values,
-            Some(other) => {
-                self.report_value(key, &other, wanted.into());
-                return Vec::new();
-            }
-        };
+        let found = self.take_key(key);
         let mut texts = Vec::new();
-        for value in values {
+        for value in self.list_of(key, found, wanted) {
             match value {
                 ConfigValue::Text(text) => texts.push(text),
                 other => self.report_value(key, &other, wanted.into()),
             }
         }
         texts
+    }
+
+    /// Returns the entries of a list; none, with a problem, if the value is another.
+    fn list_of(&mut self, key: &str, found: Option<ConfigValue>, wanted: &str) -> Vec<ConfigValue> {
+        match found {
+            Some(ConfigValue::List(values)) => values,
+            Some(other) => {
+                self.report_value(key, &other, wanted.into());
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Returns the number of problems so far.
@@ -295,14 +291,8 @@ impl<'a> SectionReader<'a> {
             let why = if is_table { "there is no such table" } else { "there is no such key" }.into();
             let nearest = nearest_key(&key, self.known.iter().map(String::as_str));
             // The value is not shown, because a misspelt key may hold a secret.
-            self.report.problems.push(ConfigProblem {
-                path,
-                variable,
-                value: None,
-                why,
-                nearest,
-                line: None,
-            });
+            let problem = ConfigProblem { path, variable, why, nearest, ..ConfigProblem::default() };
+            self.report.problems.push(problem);
         }
     }
 }

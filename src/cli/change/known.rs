@@ -137,6 +137,30 @@ pub(super) async fn unknown_names(
     Ok(problems)
 }
 
+/// Returns a sentence for each change of a kit's quantity, with its index. The platform refuses them.
+pub(super) async fn kits(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usize, String)>, StoreError> {
+    let skus: Vec<&Sku> = changes.iter().filter_map(|change| Some(&change.stock_level()?.sku)).collect();
+    let kits = store.kit_keys(&skus).await?;
+    let of_kit = |(index, change): (usize, &ChangeBody)| {
+        let sku = &change.stock_level().filter(|level| kits.contains(&level.sku.case_key()))?.sku;
+        Some((index, format!("{sku} is a kit: count its components instead (`tallyd product components`)")))
+    };
+    Ok(changes.iter().enumerate().filter_map(of_kit).collect())
+}
+
+/// Returns a warning for each warehouse that is named in a change and switched off at the platform.
+pub(super) async fn inactive_warehouses(
+    store: &Store,
+    changes: &[ChangeBody],
+) -> Result<Vec<String>, StoreError> {
+    let named: BTreeSet<i64> =
+        changes.iter().filter_map(|change| Some(change.stock_level()?.warehouse_id.0)).collect();
+    let off = store.warehouse_list().await?.into_iter().filter(|row| row.is_active == Some(false));
+    let named = off.filter(|row| named.contains(&row.id));
+    let warning = |id, name| format!("warning: warehouse {id} ({name}) is switched off at the platform");
+    Ok(named.map(|row| warning(row.id, row.name)).collect())
+}
+
 async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usize, String)>, StoreError> {
     let named: Vec<(usize, Sku)> = changes
         .iter()

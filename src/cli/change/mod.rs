@@ -4,13 +4,11 @@
 //! |---|---|
 //! | `import.rs` | the warning about a file whose lines were imported before |
 //! | `known.rs` | SKUs, warehouses and orders that the mirror does not know |
-//! | `remarks.rs` | kits, and warehouses that are switched off |
 //! | `report.rs` | text, JSON and exit code of the queued changes |
 //! | `wait.rs` | the wait of `--wait` |
 
 mod import;
 mod known;
-mod remarks;
 mod report;
 mod wait;
 
@@ -119,7 +117,8 @@ pub(super) async fn queue_change(
     let change = CliChange { key, kind, body: body.to_string(), priority: 1, line_number: None };
     let subjects = [change.parsed_body()?];
     let store = context.open_or_create_store().await?;
-    if let Some((_, problem)) = known::unknown_names(&store, &subjects).await?.first() {
+    let problems = [known::unknown_names(&store, &subjects).await?, known::kits(&store, &subjects).await?];
+    if let Some((_, problem)) = problems.concat().first() {
         if !unknown.unknown {
             return Err(CommandFailure::usage(format!(
                 "{problem}. Nothing was queued: correct it, or add --unknown if the platform has it"
@@ -127,13 +126,8 @@ pub(super) async fn queue_change(
         }
         print_error(&format!("warning: {}", plain_line(problem)));
     }
-    if let (Some(problem), false) = (remarks::kit_problem(&store, &subjects[0]).await?, unknown.unknown) {
-        return Err(CommandFailure::usage(format!("{problem}. Nothing was queued")));
-    }
-    for warning in remarks::inactive_warehouses(&store, &subjects).await? {
-        print_error(&plain_line(&warning));
-    }
-    insert_changes(context, &store, &[change], args.queue, Vec::new()).await
+    let notes = known::inactive_warehouses(&store, &subjects).await?;
+    insert_changes(context, &store, &[change], args.queue, notes).await
 }
 
 /// Queues the changes of a file; `notes` report the ignored parts of the file.
@@ -146,12 +140,10 @@ pub(super) async fn queue_file(
     queue: QueueArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
-    let store = context.open_or_create_store().await?;
-    if !unknown.unknown {
-        notes.extend(remarks::leave_out_kits(&store, &mut changes).await?);
-    }
     let bodies = changes.iter().map(CliChange::parsed_body).collect::<Result<Vec<_>, _>>()?;
-    notes.extend(remarks::inactive_warehouses(&store, &bodies).await?);
+    let store = context.open_or_create_store().await?;
+    notes.extend(known::inactive_warehouses(&store, &bodies).await?);
+    let kits = known::kits(&store, &bodies).await?;
     let problems: Vec<(usize, String)> = known::unknown_names(&store, &bodies).await?;
     let line = |(index, problem): &(usize, String)| {
         let number = changes.get(*index).and_then(|change| change.line_number).unwrap_or(0);
@@ -167,13 +159,19 @@ pub(super) async fn queue_file(
         if more > 0 {
             print_error(&format!("warning: {more} more line(s) name what is not known here"));
         }
-    } else if !lines.is_empty() {
-        let hint = ", add --unknown if the platform has these names";
-        file.refuse_lines(&lines, hint)?;
+    } else {
+        if !lines.is_empty() {
+            file.refuse_lines(&lines, ", add --unknown if the platform has these names")?;
+        }
         notes.extend(lines.iter().map(|line| format!("not imported: {line}")));
-        let unknown: BTreeSet<usize> = problems.iter().map(|(index, _)| *index).collect();
+        // A file of the full stock has kits every day, so they refuse no file.
+        notes.extend(kits.iter().take(WARNINGS_MAX).map(|kit| format!("left out: {}", line(kit))));
+        if kits.len() > WARNINGS_MAX {
+            notes.push(format!("left out: {} more kits", kits.len() - WARNINGS_MAX));
+        }
+        let skipped: BTreeSet<usize> = problems.iter().chain(&kits).map(|(index, _)| *index).collect();
         let mut index = 0..;
-        changes.retain(|_| index.next().is_some_and(|index| !unknown.contains(&index)));
+        changes.retain(|_| index.next().is_some_and(|index| !skipped.contains(&index)));
     }
     notes.extend(import::repeated_import_warning(&store, &changes).await?);
     insert_changes(context, &store, &changes, queue, notes).await

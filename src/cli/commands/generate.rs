@@ -41,8 +41,7 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
 }
 
 fn manual_page() -> CommandResult {
-    let pages = manual_pages()
-        .map_err(|error| CommandFailure::failed(format!("cannot write the manual page: {error}")))?;
+    let pages = manual_pages().map_err(CommandFailure::cannot("write the manual page"))?;
     Ok(pages.into_iter().next().map(|page| page.text).unwrap_or_default().into())
 }
 

@@ -50,7 +50,7 @@ async fn life(loose_answers: bool) -> Vec<(String, Value)> {
         ("quantity.adjust", json!({"sku": adjusted, "warehouse_id": beside, "delta": -2})),
         ("shipment.create", json!({"order_id": order})),
         ("warehouse.create", json!({"Name": "Annex"})),
-        ("listing_template.create", json!({"StorefrontId": storefront, "Name": "plain", "Body": "text"})),
+        ("listing_template.create", json!({"StorefrontId": storefront, "Name": "Fresh", "Body": "text"})),
         ("product.create", json!({"Sku": "NEW-1", "Name": "New"})),
     ];
     for (kind, body) in &bodies {

@@ -84,5 +84,5 @@ fn read_text_file(file: &Path) -> Result<String, CommandFailure> {
         Some("-") => std::io::read_to_string(std::io::stdin()),
         _ => std::fs::read_to_string(file),
     };
-    text.map_err(|error| CommandFailure::failed(format!("cannot read {}: {error}", file.display())))
+    text.map_err(CommandFailure::cannot(format!("read {}", file.display())))
 }

@@ -70,7 +70,7 @@ enum FileState {
 
 pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -> CommandResult {
     let config_file = std::path::absolute(context.new_config_file())
-        .map_err(|error| CommandFailure::failed(format!("cannot find the present folder: {error}")))?;
+        .map_err(CommandFailure::cannot("find the present folder"))?;
     let folder = config_file.parent().unwrap_or(Path::new("/")).to_owned();
     let base_url = match &args.base_url {
         Some(url) => url.clone(),
@@ -107,8 +107,8 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
 async fn prove_keys(context: &CliContext, mut config: Config, keys: KeySource) -> Result<(), CommandFailure> {
     let base_url = config.service.base_url.clone();
     let folder = std::env::temp_dir().join(format!("tallyd-init-{}", std::process::id()));
-    let failed = |error| CommandFailure::failed(format!("cannot create {}: {error}", folder.display()));
-    DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+    let action = format!("create {}", folder.display());
+    DirBuilder::new().mode(0o700).create(&folder).map_err(CommandFailure::cannot(action))?;
     config.service.keys = keys;
     (config.database.path, config.database.server) = (folder.join("proof.db"), None);
     let (clock, request) = (Arc::new(context.clock()), ControlRequest::Keys {});
@@ -139,20 +139,17 @@ fn ask(what: &str, is_secret: bool) -> Result<String, CommandFailure> {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line).map(|_| line)
     });
-    let failed = |why: String| CommandFailure::failed(format!("cannot read the {what}: {why}"));
-    let answer = answer.map_err(|error| failed(error.to_string()))?.trim().to_owned();
+    let answer = answer.map_err(CommandFailure::cannot(format!("read the {what}")))?.trim().to_owned();
     if answer.is_empty() {
-        return Err(failed("nothing was entered".into()));
+        return Err(CommandFailure::failed(format!("cannot read the {what}: nothing was entered")));
     }
     Ok(answer)
 }
 
 fn read_key(file: Option<&Path>, what: &str) -> Result<String, CommandFailure> {
     let Some(file) = file else { return ask(what, true) };
-    let read = fs::read_to_string(file);
-    let text = read.map_err(|error| {
-        CommandFailure::failed(format!("cannot read the {what} from {}: {error}", file.display()))
-    })?;
+    let text = fs::read_to_string(file);
+    let text = text.map_err(CommandFailure::cannot(format!("read the {what} from {}", file.display())))?;
     Ok(text.trim().to_owned())
 }
 
@@ -231,9 +228,7 @@ fn create_folder(folder: &Path) -> Result<(), CommandFailure> {
     let created = fs::create_dir_all(folder)
         .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE)))
         .and_then(|()| give_group_of(above, folder));
-    created.map_err(|error| {
-        CommandFailure::failed(format!("cannot create the folder {}: {error}", folder.display()))
-    })
+    created.map_err(CommandFailure::cannot(format!("create the folder {}", folder.display())))
 }
 
 /// Gives a file the group of a folder, so that the group of the packaged folder reads the configuration.
@@ -256,9 +251,7 @@ impl PlannedFile {
             Ok(present) if is_example(&present) => FileState::Example,
             Ok(_) => FileState::Different,
             Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::New,
-            Err(error) => {
-                return Err(CommandFailure::failed(format!("cannot read {}: {error}", path.display())));
-            }
+            Err(error) => return Err(CommandFailure::cannot(format!("read {}", path.display()))(error)),
         };
         Ok(Self { path, text, mode, state })
     }
@@ -273,7 +266,7 @@ impl PlannedFile {
             FileState::Example => "the address was set",
             FileState::Different => "replaced",
         };
-        self.replace().map_err(|error| CommandFailure::failed(format!("cannot write {path}: {error}")))?;
+        self.replace().map_err(CommandFailure::cannot(format!("write {path}")))?;
         Ok(format!("{path}: {done}, mode {:04o}\n", self.mode))
     }
 

@@ -110,10 +110,7 @@ impl SignalStreams {
     /// Registers once, before the daemon starts, because dropping a stream does not restore the default
     /// action.
     fn register() -> Result<Self, CommandFailure> {
-        let register = |kind| {
-            signal(kind)
-                .map_err(|error| CommandFailure::failed(format!("cannot listen for signals: {error}")))
-        };
+        let register = |kind| signal(kind).map_err(CommandFailure::cannot("listen for signals"));
         let terminal = StartTerminal::inspect();
         Ok(Self {
             terminal,
