@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::support::{GATEWAY_KEY, INTEGRATION_KEY, Shop, UPDATE, WAREHOUSES, WORK_QUEUE, keys, keys_of};
+use super::support::{
+    GATEWAY_KEY, INTEGRATION_KEY, Shop, UPDATE, WAREHOUSES, WORK_QUEUE, keys, keys_of, options,
+};
 
 #[tokio::test]
 async fn both_keys_are_needed() {
@@ -18,6 +20,23 @@ async fn both_keys_are_needed() {
     ] {
         shop.send("GET", WAREHOUSES, &headers, b"").await.message(403);
     }
+}
+
+/// A gateway may spell the headers in another way, as `[service.headers]` of a daemon does.
+#[tokio::test]
+async fn the_headers_have_the_names_of_the_options() {
+    let mut options = options();
+    options.headers.integration_key = "x-company".parse().expect("a name");
+    options.headers.gateway_key = "X-Gateway".parse().expect("a name");
+    options.headers.application_id = "x-app".parse().expect("a name");
+    let shop = Shop::with(options).await;
+    shop.get(WAREHOUSES).await.message(403);
+    let named = |key| vec![("X-Company", key), ("x-gateway", GATEWAY_KEY)];
+    assert_eq!(shop.send("GET", WAREHOUSES, &named(INTEGRATION_KEY), b"").await.status, 200);
+    let key = shop.company(json!({ "Name": "App", "Subscribed": true, "ApplicationId": "app-1" })).await;
+    shop.send("GET", WORK_QUEUE, &named(&key), b"").await.message(403);
+    let with_id = [named(&key), vec![("x-app", "app-1")]].concat();
+    assert_eq!(shop.send("GET", WORK_QUEUE, &with_id, b"").await.status, 200);
 }
 
 #[tokio::test]
