@@ -74,9 +74,9 @@ impl Audit {
     }
 
     /// Counts an answer that was made odd.
-    pub fn twisted(&mut self, oddity: Option<Oddity>) {
+    pub fn twisted(&mut self, operation: Operation, oddity: Option<Oddity>, at_ms: i64) {
         if let (Some(full), Some(oddity)) = (&mut self.full, oddity) {
-            *full.twisted.entry(oddity).or_default() += 1;
+            full.twisted(operation, oddity, at_ms);
         }
     }
 

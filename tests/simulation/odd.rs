@@ -126,12 +126,18 @@ pub struct Odd {
     pub closed: BTreeSet<i64>,
     /// Orders whose allocations name another product than their lines, by its SKU and id.
     pub substituted: BTreeMap<i64, (String, i64)>,
+    /// Last answer of each operation, with its subject; rests of lists of which a record moved between two pages, with
+    /// the total that their second pages state.
+    pub last: BTreeMap<&'static str, (String, Value)>,
+    pub moved: BTreeMap<String, (i64, Vec<Value>)>,
 }
 
 impl Odd {
     /// Ends the oddities of calls and answers; orders stay as they are.
     pub fn calm(&mut self) {
-        let Self { rates, poisons, sick, lapse, substituted, .. } = self;
+        let Self { rates, poisons, sick, lapse, substituted, last, moved, .. } = self;
+        last.clear();
+        moved.clear();
         rates.clear();
         poisons.clear();
         substituted.clear();

@@ -23,17 +23,31 @@ pub enum Oddity {
     Twice,
     /// Whole numbers have a decimal point.
     Float,
+    /// Products without their warehouses: the field is missing, null or misspelt.
+    NoWarehouses,
+    /// The last answer of the operation about another subject.
+    Foreign,
+    /// A record of a list is removed between two pages.
+    MovingTotal,
 }
 
 impl Oddity {
     pub const ALL: [Oddity; 5] =
         [Oddity::Lack, Oddity::Unreadable, Oddity::Empty, Oddity::Twice, Oddity::Float];
+
+    /// Oddities of the kind `fields`.
+    pub const FIELDS: [Oddity; 3] = [Oddity::NoWarehouses, Oddity::Foreign, Oddity::MovingTotal];
+
+    /// Returns true if the answer hides records that exist, so that a rule may count them as gone.
+    pub fn hides(self) -> bool {
+        matches!(self, Oddity::Lack | Oddity::Unreadable | Oddity::Empty | Oddity::Twice)
+    }
 }
 
 impl Odd {
     /// Rewrites an answer to a read; returns the oddity applied.
     pub fn rewrite(
-        &self,
+        &mut self,
         request: &PlatformRequest,
         answer: &mut PlatformResponse,
         random: &mut Random,
@@ -44,16 +58,63 @@ impl Odd {
         let is_plain = self.rates.is_empty()
             && self.emptied.is_empty()
             && self.closed.is_empty()
-            && self.substituted.is_empty();
+            && self.substituted.is_empty()
+            && self.moved.is_empty();
         if is_plain {
             return None;
         }
         let mut said: Value = serde_json::from_slice(&answer.body).ok()?;
         self.show_orders(request, &mut said);
         let odd = self.rates.iter().find(|(_, share)| random.percent(**share)).map(|(odd, _)| *odd);
-        let odd = odd.filter(|odd| odd.befalls(request.operation, &mut said, random));
+        let odd = match odd {
+            _ if self.second_page(request, &mut said) => Some(Oddity::MovingTotal),
+            Some(Oddity::Foreign) => self.foreign(request, &mut said).then_some(Oddity::Foreign),
+            Some(Oddity::MovingTotal) => self.first_page(request, &mut said).then_some(Oddity::MovingTotal),
+            odd => odd.filter(|odd| odd.befalls(request.operation, &mut said, random)),
+        };
+        if odd.is_none() && self.rates.contains_key(&Oddity::Foreign) && names_its_subject(request.operation)
+        {
+            self.last.insert(request.operation.as_str(), (subject(request), said.clone()));
+        }
         answer.body = said.to_string().into_bytes();
         odd
+    }
+
+    /// Replaces the answer by the last one of the operation about another subject; returns false if there is none.
+    fn foreign(&self, request: &PlatformRequest, said: &mut Value) -> bool {
+        let other = self.last.get(request.operation.as_str()).filter(|(of, _)| *of != subject(request));
+        if let Some((_, other)) = other {
+            *said = other.clone();
+        }
+        other.is_some()
+    }
+
+    /// Cuts the first page of a list in two; returns false if it has one record.
+    fn first_page(&mut self, request: &PlatformRequest, said: &mut Value) -> bool {
+        let total = said.get("pagination").and_then(|page| page["TotalNumberOfEntries"].as_i64());
+        let records = said.get_mut("data").and_then(Value::as_array_mut);
+        let (Some(total), Some(records)) = (total, records) else { return false };
+        if page_number(request) != "1" || records.len() < 2 || i64::try_from(records.len()) != Ok(total) {
+            return false;
+        }
+        let rest = records.split_off(records.len() / 2);
+        said["pagination"]["TotalNumberOfPages"] = 2.into();
+        self.moved.insert(subject(request), (total - 1, rest[1..].to_vec()));
+        true
+    }
+
+    /// Answers the second page of a cut list, without the record that moved to the first page meanwhile.
+    fn second_page(&mut self, request: &PlatformRequest, said: &mut Value) -> bool {
+        if page_number(request) != "2" {
+            return false;
+        }
+        let Some((total, rest)) = self.moved.remove(&subject(request)) else {
+            return false;
+        };
+        said["pagination"]["TotalNumberOfEntries"] = total.into();
+        said["pagination"]["TotalNumberOfPages"] = 2.into();
+        said["data"] = rest.into();
+        true
     }
 
     /// Applies cancelled orders, shipments made elsewhere, and allocations of a substitute.
@@ -105,7 +166,8 @@ impl Oddity {
             }
             Oddity::Empty => records.clear(),
             Oddity::Twice => twice(operation, records, random),
-            Oddity::Float => {}
+            Oddity::NoWarehouses => return no_warehouses(operation, records, random),
+            Oddity::Float | Oddity::Foreign | Oddity::MovingTotal => {}
         }
         let left = i64::try_from(records.len()).unwrap();
         // Some answers state the number of all entries, some do not.
@@ -114,6 +176,39 @@ impl Oddity {
         }
         true
     }
+}
+
+/// Returns true if each record of the operation names the subject that was asked for.
+fn names_its_subject(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::GetOrderLineItems
+            | Operation::WarehouseAllocation
+            | Operation::ShipmentLineItems
+            | Operation::ListListingTemplates
+            | Operation::TopSelling
+    )
+}
+
+/// Returns the request without its page.
+fn subject(request: &PlatformRequest) -> String {
+    let query: Vec<String> = request
+        .query
+        .iter()
+        .filter(|(name, _)| !is_paging(name))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let body = super::audit::json(request.body.as_deref().unwrap_or_default());
+    format!("{} {} {}", request.path, query.join("&"), body["OrderId"])
+}
+
+fn is_paging(name: &str) -> bool {
+    ["pageNumber", "resultsPerPage"].contains(&name)
+}
+
+fn page_number(request: &PlatformRequest) -> &str {
+    let number = request.query.iter().find(|(name, _)| *name == "pageNumber");
+    number.map_or("1", |(_, value)| value.as_str())
 }
 
 fn index(len: usize, random: &mut Random) -> usize {
@@ -132,6 +227,27 @@ fn lack(operation: Operation, records: &mut Vec<Value>, random: &mut Random) {
     }
     records.remove(at);
     records.retain(|_| !random.percent(30));
+}
+
+/// Removes the warehouses of a product, and of some others; returns false for records of another kind.
+fn no_warehouses(operation: Operation, records: &mut [Value], random: &mut Random) -> bool {
+    if !matches!(operation, Operation::GetProductBalances | Operation::GetProducts) {
+        return false;
+    }
+    let at = index(records.len(), random);
+    for (number, record) in records.iter_mut().enumerate() {
+        if number != at && random.percent(70) {
+            continue;
+        }
+        let fields = record.as_object_mut().expect("a record is an object");
+        let links = fields.remove("Warehouses").unwrap_or_default();
+        match random.between(1, 3) {
+            1 => {}
+            2 => drop(fields.insert("Warehouses".into(), Value::Null)),
+            _ => drop(fields.insert("Warehouse".into(), links)),
+        }
+    }
+    true
 }
 
 /// Makes a field of a record unreadable.
@@ -215,7 +331,7 @@ fn each_oddity_changes_an_answer_as_it_says() {
         query: Vec::new(),
         body: None,
     };
-    for oddity in Oddity::ALL {
+    for oddity in Oddity::ALL.into_iter().chain([Oddity::NoWarehouses]) {
         let mut odd = Odd::default();
         odd.rates.insert(oddity, 100);
         let mut answer =
@@ -228,8 +344,69 @@ fn each_oddity_changes_an_answer_as_it_says() {
             Oddity::Lack => 0..3,
             Oddity::Empty => 0..1,
             Oddity::Twice => 3..5,
-            Oddity::Unreadable | Oddity::Float => 3..4,
+            Oddity::Unreadable
+            | Oddity::Float
+            | Oddity::NoWarehouses
+            | Oddity::Foreign
+            | Oddity::MovingTotal => 3..4,
         };
         assert!(expected.contains(&now.as_array().unwrap().len()), "{oddity:?}: {now}");
     }
+}
+
+#[test]
+fn a_record_that_moves_between_two_pages_is_shown_by_none() {
+    let page = |number: &str| PlatformRequest {
+        operation: Operation::ListSuppliers,
+        path: "/api/suppliers".into(),
+        query: vec![("pageNumber".into(), number.into()), ("resultsPerPage".into(), "200".into())],
+        body: None,
+    };
+    let said = |data: Value, total: i64| json!({"status": "Success", "pagination": {"TotalNumberOfEntries": total, "TotalNumberOfPages": 1}, "data": data});
+    let mut odd = Odd::default();
+    odd.rates.insert(Oddity::MovingTotal, 100);
+    let mut read = |number, said: Value| {
+        let mut answer =
+            PlatformResponse { status: 200, body: said.to_string().into(), ..PlatformResponse::default() };
+        assert_eq!(
+            odd.rewrite(&page(number), &mut answer, &mut Random::new(1, "odd")),
+            Some(Oddity::MovingTotal)
+        );
+        super::audit::json(&answer.body)
+    };
+    let first = read("1", said(json!([{"Id": 1}, {"Id": 2}, {"Id": 3}, {"Id": 4}]), 4));
+    let second = read("2", said(json!([]), 4));
+    assert_eq!(
+        (&first["data"], &first["pagination"]["TotalNumberOfEntries"]),
+        (&json!([{"Id": 1}, {"Id": 2}]), &4.into())
+    );
+    assert_eq!(
+        (&second["data"], &second["pagination"]["TotalNumberOfEntries"]),
+        (&json!([{"Id": 4}]), &3.into())
+    );
+}
+
+#[test]
+fn an_answer_about_another_subject_is_one_that_was_given_before() {
+    let lines = |order: i64| PlatformRequest {
+        operation: Operation::GetOrderLineItems,
+        path: "/api/orders/getOrderLineItems".into(),
+        query: Vec::new(),
+        body: Some(json!({"OrderId": order}).to_string().into_bytes()),
+    };
+    let said = |order: i64| json!({"data": [{"SalesOrderId": order}]});
+    let mut odd = Odd::default();
+    odd.rates.insert(Oddity::Foreign, 100);
+    let mut read = |order: i64| {
+        let mut answer = PlatformResponse {
+            status: 200,
+            body: said(order).to_string().into(),
+            ..PlatformResponse::default()
+        };
+        let befell = odd.rewrite(&lines(order), &mut answer, &mut Random::new(1, "odd"));
+        (befell, super::audit::json(&answer.body))
+    };
+    assert_eq!(read(1), (None, said(1)), "there is no other answer yet");
+    assert_eq!(read(2), (Some(Oddity::Foreign), said(1)));
+    assert_eq!(read(1), (None, said(1)), "its own answer is not another's");
 }

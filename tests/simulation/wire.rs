@@ -340,9 +340,9 @@ impl Inner {
         if journey.weather.lag_ms > 0 && request.operation == Operation::GetProductBalances {
             audit.as_of(now - journey.weather.lag_ms, &mut response);
         }
-        let (odd, mut twists) = (self.odd.lock().unwrap(), self.twists.lock().unwrap());
+        let (mut odd, mut twists) = (self.odd.lock().unwrap(), self.twists.lock().unwrap());
         let befell = odd.rewrite(request, &mut response, &mut twists);
-        audit.twisted(befell);
+        audit.twisted(request.operation, befell, now);
         audit.showed_order(request, &response, now);
         Ok(response)
     }

@@ -12,12 +12,14 @@
 //! creation of a change after the insertion.
 
 mod amid;
+mod copies;
 mod hosts;
 mod strike;
 mod supervise;
 mod way;
 
 pub use self::amid::{Amid, Saying};
+pub use self::copies::KeptChange;
 use self::hosts::{Host, HostAct};
 use self::strike::Strike;
 pub use self::strike::{Ending, Step};

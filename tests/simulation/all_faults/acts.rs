@@ -72,8 +72,20 @@ impl Trial {
             Act::Reconfigure => self.reconfigure().await,
             Act::Calendar(ahead_ms) => self.world.set_calendar(ahead_ms),
             Act::Judge => self.judge().await,
-            Act::Pair | Act::Word | Act::Lock(_) => self.happen_beside(act).await,
             Act::Suspend => {}
+            Act::Pair
+            | Act::Word
+            | Act::Lock(_)
+            | Act::Form(_)
+            | Act::FormAgain
+            | Act::FormOpened
+            | Act::FormLate
+            | Act::File(_)
+            | Act::FileAgain
+            | Act::Copied(_)
+            | Act::Restored(_)
+            | Act::Released
+            | Act::Refusal(_) => self.happen_beside(act).await,
         }
     }
 

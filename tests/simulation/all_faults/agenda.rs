@@ -29,6 +29,36 @@ const BEFORE_MS: (i64, i64) = (15_000, 600_000);
 /// Longest time from a count to its report.
 const TOLD_MS: i64 = 600_000;
 
+/// Sends of a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sends {
+    Once,
+    Twice,
+}
+
+/// Part of a file that is imported first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// All lines; the file comes again under another name.
+    Whole,
+    /// The valid lines; the corrected file comes under the same name.
+    Partial,
+}
+
+/// Maker of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyBy {
+    Product,
+    AnotherTool,
+}
+
+/// Moment at which programs insert the keys again that a restore lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    BeforeTheStart,
+    AfterTheStart,
+}
+
 /// An event; its subject is drawn when it happens, from the state at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -94,6 +124,21 @@ pub enum Act {
     Word,
     /// Another program locks the database for this long, ms.
     Lock(i64),
+    /// A person sends a form of the page, once or twice; sends the last one again.
+    Form(Sends),
+    FormAgain,
+    /// A person loads a page, and counts much later what it shows then.
+    FormOpened,
+    FormLate,
+    /// Somebody brings a file of movements, whole or in part; brings it again.
+    File(Brought),
+    FileAgain,
+    /// A copy of the database is made; it is put back; a person decides what is held then.
+    Copied(CopyBy),
+    Restored(Keys),
+    Released,
+    /// Another program's trigger refuses commits of answers, or no longer.
+    Refusal(bool),
     /// The daemon is killed; `Reconfigure` starts it with another configuration.
     Kill,
     Reconfigure,
@@ -125,6 +170,10 @@ impl Act {
                 | Act::Pair
                 | Act::Word
                 | Act::Lock(_)
+                | Act::Copied(_)
+                | Act::Restored(_)
+                | Act::Released
+                | Act::Refusal(_)
         )
     }
 

@@ -73,6 +73,13 @@ impl Claims {
         self.changes.insert(key.to_owned(), claim);
     }
 
+    /// Records that a change was inserted again after a restore.
+    pub fn inserted_again(&mut self, key: &str, at_ms: i64) {
+        if let Some(claim) = self.changes.get_mut(key) {
+            claim.at_ms = at_ms;
+        }
+    }
+
     pub fn of(&self, key: &str) -> Option<&Claim> {
         self.changes.get(key)
     }
@@ -94,6 +101,10 @@ impl Claims {
         } else {
             self.kits.remove(sku)
         };
+    }
+
+    pub fn is_kit(&self, sku: &str) -> bool {
+        self.kits.contains(sku)
     }
 
     /// Records that a subject fails from now on; returns false if too many fail already, or this one does.
@@ -192,6 +203,9 @@ impl Trial {
             over.iter().map(|(key, state, ..)| (key.clone(), state.clone())).collect();
         for (key, state, reason, detail) in over {
             if !self.claims.judged.insert(key.clone()) {
+                continue;
+            }
+            if self.was_final(&key) {
                 continue;
             }
             let Some(claim) = self.claims.of(&key).cloned() else { continue };

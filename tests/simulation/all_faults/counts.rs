@@ -59,7 +59,7 @@ impl Trial {
     }
 
     /// Returns the counted number, and the one that the stock view shows.
-    async fn counted(&mut self, level: &Level) -> Option<(i64, i64)> {
+    pub async fn counted(&mut self, level: &Level) -> Option<(i64, i64)> {
         let shown = self.shown(level).await?;
         if self.world.is_moving(level).await {
             return None;
@@ -69,7 +69,7 @@ impl Trial {
         Some(((self.truth[level] + shown - listed).max(0), shown))
     }
 
-    fn effect(&self, counted: i64, shown: i64) -> Effect {
+    pub fn effect(&self, counted: i64, shown: i64) -> Effect {
         let is_local = self.settings.policy == "local" || self.is_late();
         if is_local { Effect::Anything } else { Effect::Count(counted - shown) }
     }
@@ -82,6 +82,9 @@ impl Trial {
              WHERE sku = {sku} AND warehouse_id = {warehouse} AND observed_at IS NOT NULL"
         );
         let (quantity, observed_at) = self.world.outsider.rows::<(i64, String)>(&sql).await.pop()?;
+        if millis_of(&observed_at) < self.restores.last_ms + self.world.clock.ahead_ms() {
+            return None;
+        }
         let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - millis_of(&observed_at);
         (0..SHOWN_FRESH_MS).contains(&age).then_some(quantity)
     }

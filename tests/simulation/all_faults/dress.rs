@@ -32,6 +32,12 @@ impl Trial {
         key
     }
 
+    /// Records a change that a program of the product inserted.
+    pub fn inserted(&mut self, key: &str, kind: &str, body: &Value) {
+        let now = self.world.clock.now_ms();
+        self.claims.queued(key, Claim::new(kind, body, now));
+    }
+
     fn dressed(&mut self, body: &Value) -> String {
         let (other_spelling, points, form) =
             (self.random.percent(20), self.random.percent(15), self.random.between(1, 4));

@@ -37,9 +37,16 @@ impl Trial {
                 | Act::Calendar(_)
                 | Act::Calm
                 | Act::Lock(_)
+                | Act::Restored(_)
+                | Act::Refusal(_)
         ) {
             self.waiting.steady_ms = self.world.clock.now_ms();
         }
+    }
+
+    /// Returns the time since which waits are measured.
+    pub fn steady_ms(&self) -> i64 {
+        self.waiting.steady_ms
     }
 
     /// Measures waits from a time on.
@@ -86,7 +93,7 @@ impl Trial {
         }
     }
 
-    async fn health(&self) -> HealthReport {
+    pub async fn health(&self) -> HealthReport {
         let context = self.world.daemon().context();
         let look = HealthInputs {
             daemon: DaemonState::Running,

@@ -31,7 +31,7 @@ const TABLES: [(&str, &str); 7] = [
     ("change_transition", "SELECT * FROM change_transition ORDER BY change_id, revision"),
     (
         "outbox",
-        "SELECT id, key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
+        "SELECT id, CASE WHEN key LIKE 'web-%' THEN 'web' ELSE key END AS key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
          exchange_id, written, state_changed_ms FROM outbox ORDER BY id",
     ),
 ];

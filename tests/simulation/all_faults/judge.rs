@@ -22,10 +22,10 @@ use tallyd::projection::JournalReplay;
 const CALLS_TO_AGREE: u64 = 6;
 
 /// State and reason of changes, with the written quantity of those that were cancelled while undecided.
-const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
+pub const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
     CASE WHEN state = 'cancelled' AND (SELECT m.reason FROM change_transition m WHERE m.change_id = outbox.id \
         ORDER BY m.revision DESC LIMIT 1 OFFSET 1) = 'undecided' THEN written END \
-    FROM outbox WHERE key IN";
+    FROM outbox";
 
 /// Calls of a session that began after a call of a later session.
 const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM (SELECT session_id, \
@@ -43,7 +43,7 @@ impl Trial {
         let keys = unsettled.iter().map(|key| change_of(key));
         let keys = keys.map(quoted).collect::<Vec<_>>().join(", ");
         let rows: Vec<(String, String, String, Option<i64>)> =
-            self.world.outsider.rows(&format!("{FATES} ({keys})")).await;
+            self.world.outsider.rows(&format!("{FATES} WHERE key IN ({keys})")).await;
         let fates: BTreeMap<String, Fate> = self.auditor(|auditor| {
             let fate = |(key, state, reason, undecided): (String, String, String, Option<i64>)| {
                 let landed = undecided.is_some_and(|written| auditor.levels.has_landed(&key, written));
@@ -51,9 +51,9 @@ impl Trial {
             };
             rows.into_iter().map(fate).collect()
         });
-        let by_key = unsettled
-            .iter()
-            .map(|key| (key.clone(), fates.get(change_of(key)).copied().unwrap_or(Fate::Open)));
+        let known = &self.restores.known;
+        let fate_of = |key: &str| known.get(key).or(fates.get(key)).copied().unwrap_or(Fate::Open);
+        let by_key = unsettled.iter().map(|key| (key.clone(), fate_of(change_of(key))));
         let (by_key, now) = (by_key.collect(), self.world.clock.now_ms());
         self.auditor(|auditor| {
             let broken = auditor.levels.judge(&by_key, now, auditor.window_ms);
@@ -142,6 +142,7 @@ impl Trial {
         self.judge_lost().await;
         self.judge_mirror().await;
         self.judge_ends().await;
+        self.judge_lists().await;
         self.judge_parcels(&fates).await;
         self.judge_replay().await;
         self.note_health().await;
@@ -216,7 +217,8 @@ impl Trial {
         for order in &self.orders {
             let mut said: BTreeMap<&super::super::auditor::Content, usize> = BTreeMap::new();
             for parcel in &order.parcels {
-                let is_applied = fates[&parcel.shipment_key].0 == "applied";
+                let key = &parcel.shipment_key;
+                let is_applied = fates[key].0 == "applied" || self.restores.is_done(key);
                 *said.entry(&parcel.content).or_default() += usize::from(is_applied);
             }
             for (content, said) in said {
@@ -265,14 +267,14 @@ fn change_of(key: &str) -> &str {
 }
 
 /// Returns the fate of a change. `landed`: a person cancelled it undecided, and its write had arrived.
-fn fate(state: &str, reason: &str, landed: bool) -> Fate {
+pub fn fate(state: &str, reason: &str, landed: bool) -> Fate {
     match (state, reason) {
         ("applied", _) | ("cancelled", "landed") => Fate::Done,
         // The cancellation takes nothing back.
         ("cancelled", "operator") if landed => Fate::Done,
         ("rejected" | "cancelled", _) => Fate::Undone,
         // The stock level stays claimed until a person decides the outcome.
-        ("held", "undecided") => Fate::Open,
+        ("held", "undecided" | "restored") => Fate::Open,
         ("held", _) => Fate::Held,
         _ => Fate::Open,
     }
@@ -306,6 +308,10 @@ impl Act {
             Act::Strike(..) => "strikes at the leader",
             Act::Join | Act::Leave => "comings and goings of standbys",
             Act::Apart(..) => "days with calendars apart",
+            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate => "acts on the page",
+            Act::File(_) | Act::FileAgain => "acts with files",
+            Act::Copied(_) | Act::Restored(_) | Act::Released => "acts of a restore",
+            Act::Refusal(_) => "acts of other programs",
             Act::Pair => "pairs at once",
             Act::Word | Act::Lock(_) => "words and locks",
         }

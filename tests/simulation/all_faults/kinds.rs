@@ -42,6 +42,16 @@ pub enum Kind {
     People,
     /// Other programs that lock the database.
     Lock,
+    /// Forms of the page that are sent twice, or long after the page was loaded.
+    Forms,
+    /// Files that are brought again under another name, or in part and then corrected.
+    Files,
+    /// Copies of the database that are put back.
+    Restore,
+    /// Answers without a field, answers about another subject, lists whose total moves between pages.
+    Fields,
+    /// Triggers of other programs that refuse commits of answers.
+    Trigger,
     /// Strikes at the daemon that leads, of two hosts, and calendars that differ.
     Pause,
     Death,
@@ -51,7 +61,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&'static str, Kind); 25] = [
+    const ALL: [(&'static str, Kind); 30] = [
         ("storm", Kind::Storm),
         ("key", Kind::Key),
         ("lag", Kind::Lag),
@@ -72,6 +82,11 @@ impl Kind {
         ("gone", Kind::Gone),
         ("people", Kind::People),
         ("lock", Kind::Lock),
+        ("forms", Kind::Forms),
+        ("files", Kind::Files),
+        ("restore", Kind::Restore),
+        ("fields", Kind::Fields),
+        ("trigger", Kind::Trigger),
         ("pause", Kind::Pause),
         ("death", Kind::Death),
         ("cut", Kind::Cut),
@@ -98,6 +113,7 @@ impl Kind {
             Act::Odd(Oddity::Empty, _) => Kind::Empty,
             Act::Odd(Oddity::Twice, _) => Kind::Twice,
             Act::Odd(Oddity::Float, _) => Kind::Floats,
+            Act::Odd(..) => Kind::Fields,
             Act::Poison | Act::Cure => Kind::Poison,
             Act::Sick(_) => Kind::Sick,
             Act::Lapse(_) => Kind::Lapse,
@@ -106,6 +122,10 @@ impl Kind {
             Act::Gone => Kind::Gone,
             Act::Pair | Act::Word => Kind::People,
             Act::Lock(_) => Kind::Lock,
+            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate => Kind::Forms,
+            Act::File(_) | Act::FileAgain => Kind::Files,
+            Act::Copied(_) | Act::Restored(_) | Act::Released => Kind::Restore,
+            Act::Refusal(_) => Kind::Trigger,
             Act::Strike(_, Ending::Pause(..)) => Kind::Pause,
             Act::Strike(_, Ending::Death(_)) => Kind::Death,
             Act::Strike(_, Ending::Cut(_)) => Kind::Cut,
@@ -115,6 +135,9 @@ impl Kind {
         })
     }
 }
+
+/// Kinds that meet faults of the product which are being mended; enabled by their names alone.
+const COMING: [Kind; 5] = [Kind::Forms, Kind::Files, Kind::Restore, Kind::Fields, Kind::Trigger];
 
 /// The enabled kinds.
 #[derive(Clone, Debug)]
@@ -134,12 +157,23 @@ impl Kinds {
         assert_eq!(strange, None, "TALLYD_WEATHER knows {:?}", Kind::ALL.map(|(name, _)| name));
         let is_on =
             |name: &str| (on.is_empty() || on.contains(&name)) && !off.iter().any(|off| &off[1..] == name);
-        Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect())
+        let chosen = Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect());
+        if on.is_empty() { chosen.without(&COMING) } else { chosen }
+    }
+
+    /// Returns the chosen kinds that a world of two hosts has.
+    pub fn of_two_hosts() -> Self {
+        Self::chosen().without(&[Kind::Forms, Kind::Files, Kind::Restore, Kind::Trigger])
     }
 
     /// Returns the kinds of a world without any fault.
     pub fn none() -> Self {
         Self(Vec::new())
+    }
+
+    /// Returns these kinds without some.
+    pub fn without(self, kinds: &[Kind]) -> Self {
+        Self(self.0.into_iter().filter(|kind| !kinds.contains(kind)).collect())
     }
 
     pub fn has(&self, kind: Kind) -> bool {

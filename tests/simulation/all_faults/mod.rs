@@ -7,15 +7,20 @@
 
 mod acts;
 mod agenda;
+mod beside;
 mod claims;
 mod counts;
 mod dress;
+mod files;
+mod forms;
 mod health;
 mod journal;
 mod judge;
 mod kinds;
 mod kits;
 mod person;
+mod refusals;
+mod restores;
 mod shipping;
 mod shows;
 mod strange;
@@ -24,6 +29,7 @@ mod trial;
 mod two_hosts;
 mod waits;
 
+use self::kinds::{Kind, Kinds};
 use self::trial::{Hosts, Outcome, trial};
 use super::cluster::{self, Cluster};
 use super::rest::runtime;
@@ -47,11 +53,16 @@ fn number(name: &str, otherwise: i64) -> i64 {
 
 /// Runs one seed in a runtime of its own.
 fn live(seed: u64, days: i64) -> Outcome {
-    live_at(seed, days, Hosts::One, cluster::new_location)
+    live_at(seed, days, (Kinds::chosen(), Hosts::One), cluster::new_location)
 }
 
-fn live_at(seed: u64, days: i64, hosts: Hosts, location: impl FnOnce(&Path) -> DatabaseLocation) -> Outcome {
-    runtime().block_on(trial(seed, days, hosts, location))
+fn live_at(
+    seed: u64,
+    days: i64,
+    worlds: (Kinds, Hosts),
+    location: impl FnOnce(&Path) -> DatabaseLocation,
+) -> Outcome {
+    runtime().block_on(trial(seed, days, worlds, location))
 }
 
 /// Runs one seed; a panic counts as a violation.
@@ -123,9 +134,11 @@ fn the_same_seed_writes_the_same_journal_byte_for_byte() {
 fn the_same_seed_writes_the_same_journal_on_both_engines() {
     let Some(cluster) = Cluster::start() else { return };
     let (seeds, days) = (u64::try_from(number("TALLYD_SEEDS", 1)).unwrap(), number("TALLYD_DAYS", 1));
+    // A copy of a server is not put back here.
+    let worlds = || (Kinds::chosen().without(&[Kind::Restore]), Hosts::One);
     for seed in (0..seeds).map(|n| seed() + n) {
-        let file = live_at(seed, days, Hosts::One, |file| file.into());
-        let server = live_at(seed, days, Hosts::One, |file| cluster.location(&format!("seed_{seed}"), file));
+        let file = live_at(seed, days, worlds(), |file| file.into());
+        let server = live_at(seed, days, worlds(), |file| cluster.location(&format!("seed_{seed}"), file));
         assert_eq!(file.violations, Vec::<String>::new(), "seed {seed}");
         assert_eq!(file.journal.differs(&server.journal), None, "seed {seed}");
         assert_eq!(server.violations, Vec::<String>::new(), "seed {seed}");

@@ -35,9 +35,23 @@ enum Word {
 impl Trial {
     /// Decides every waiting change; returns their number.
     pub async fn decide_what_waits(&mut self) -> usize {
-        let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
-                   WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
-        let waiting: Vec<Waiting> = self.world.outsider.rows(sql).await;
+        let decided =
+            self.decide("state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another')").await;
+        self.end_restore().await;
+        decided
+    }
+
+    /// Decides every change that a restore holds; returns their number.
+    pub async fn decide_restored(&mut self) -> usize {
+        self.decide("state = 'held' AND reason = 'restored'").await
+    }
+
+    async fn decide(&mut self, which: &str) -> usize {
+        let sql = format!(
+            "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
+             WHERE {which} ORDER BY id"
+        );
+        let waiting: Vec<Waiting> = self.world.outsider.rows(&sql).await;
         let mut moved = BTreeSet::new();
         for change in &waiting {
             // A decision about one change of an entry applies to all changes of that entry.
@@ -61,7 +75,14 @@ impl Trial {
             }
             (_, "brake" | "jump", _) => Word::Release,
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
-            (_, "restored", _) => Word::Release,
+            (_, "restored", _) => {
+                let level = self.level_of(change);
+                if self.took_effect(&change.key, &level) || self.was_final(&change.key) {
+                    Word::Cancel
+                } else {
+                    Word::Release
+                }
+            }
             (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&change.key) => {
                 Word::Retry
             }

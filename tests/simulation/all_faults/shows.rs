@@ -7,12 +7,15 @@ use super::super::audit::whole;
 use super::super::books::Level;
 use super::trial::Trial;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tallyd::model::Operation;
 
 /// Time after which a product that is gone is no longer shown: a few passes of balances, some amid faults.
 const GONE_MS: i64 = 4 * 3_600_000;
 /// Time within which closed or empty orders are read again, which happens daily.
 const ORDERS_MS: i64 = 26 * 3_600_000;
+/// Time for which a stock level may be missing in the view after an answer that hid records.
+const HIDDEN_MS: i64 = 3_600_000;
 /// Runs between two comparisons of the stock view with the auditor's record.
 const EVERY_RUNS: u64 = 6;
 
@@ -29,6 +32,7 @@ impl Trial {
         }
         let sql = "SELECT sku, warehouse_id, observed_at FROM stock WHERE observed_at IS NOT NULL";
         let rows: Vec<(String, i64, String)> = self.world.outsider.rows(sql).await;
+        self.judge_vanished(rows.iter().map(|(sku, warehouse, _)| (sku.clone(), *warehouse)).collect());
         let wrong = self.auditor(|auditor| {
             rows.into_iter().find_map(|(sku, warehouse, observed_at)| {
                 let (level, observed): (Level, i64) = ((sku, warehouse), millis_of(&observed_at));
@@ -45,12 +49,55 @@ impl Trial {
         }
     }
 
+    /// Asserts that no stock level leaves the view while the platform has it, unless answers hid it.
+    fn judge_vanished(&mut self, shown: BTreeSet<Level>) {
+        let before = std::mem::replace(&mut self.shown_last, shown);
+        let now = self.world.clock.now_ms();
+        let is_hidden = self.auditor(|auditor| {
+            let last = [Operation::GetProductBalances, Operation::GetProducts]
+                .iter()
+                .filter_map(|operation| auditor.hidden_ms.get(operation.as_str()))
+                .max();
+            last.is_some_and(|last| now < last + HIDDEN_MS)
+        });
+        if is_hidden || self.is_late() || now < self.restores.last_ms + HIDDEN_MS {
+            return;
+        }
+        // A SKU that is a kit in turns names another product each time.
+        let is_there = |level: &&Level| {
+            self.truth.contains_key(level) && !self.claims.is_kit(&level.0) && !level.0.starts_with("SET-")
+        };
+        let vanished: Vec<&Level> = before.difference(&self.shown_last).filter(is_there).collect();
+        if !vanished.is_empty() {
+            self.broken(format!("{vanished:?} left the view `stock`, and the platform has them"));
+        }
+    }
+
+    /// Asserts, in the evening, that no entry of a list is called missing, unless answers hid it. Nothing is ever
+    /// removed from these lists.
+    pub async fn judge_lists(&mut self) {
+        for (table, operation) in [
+            ("warehouse", Operation::ListWarehouses),
+            ("supplier", Operation::ListSuppliers),
+            ("storefront", Operation::ListStorefronts),
+        ] {
+            let sql = format!("SELECT count(*) FROM {table} WHERE missing_since_ms IS NOT NULL");
+            let missing = self.world.number(&sql).await;
+            if missing == 0 {
+                self.auditor(|auditor| auditor.hidden_ms.remove(operation.as_str()));
+            } else if self.auditor(|auditor| !auditor.hidden_ms.contains_key(operation.as_str())) {
+                self.broken(format!("{missing} of {} are called missing, and exist", operation.as_str()));
+            }
+        }
+    }
+
     /// Asserts, in the evening, that gone SKUs are not shown and that orders show the platform's state.
     pub async fn judge_ends(&mut self) {
         let now = self.world.clock.now_ms();
         let shown = self.world.mirror().await;
         let gone = &self.claims.gone;
-        let is_gone = |(sku, _): &&Level| gone.get(sku).is_some_and(|at| now > at + GONE_MS);
+        let restored = self.restores.last_ms;
+        let is_gone = |(sku, _): &&Level| gone.get(sku).is_some_and(|at| now > restored.max(*at) + GONE_MS);
         let wrong: Vec<&Level> = shown.keys().filter(is_gone).collect();
         if !wrong.is_empty() {
             self.broken(format!("{wrong:?} are gone for hours and shown as stock"));
@@ -58,7 +105,7 @@ impl Trial {
         let sql = "SELECT order_id, CAST(sum(quantity_left) AS BIGINT) FROM order_line GROUP BY order_id";
         let left: BTreeMap<i64, i64> = self.world.pairs(sql).await;
         let cancelled = self.claims.cancelled.clone();
-        for (order, at) in cancelled.into_iter().filter(|(_, at)| now > at + ORDERS_MS) {
+        for (order, at) in cancelled.into_iter().filter(|(_, at)| now > restored.max(*at) + ORDERS_MS) {
             let picked = left.get(&order).copied().unwrap_or(0);
             if picked > 0 {
                 let hours = (now - at) / 3_600_000;
@@ -74,7 +121,7 @@ impl Trial {
             // A quiet order is read daily, so a shipment of it may show only then, and lines hidden by empty
             // answers too.
             let news = self.auditor(|auditor| auditor.parcels.last_news(order));
-            (order, news.map_or(at, |news| at.max(news)))
+            (order, news.map_or(at, |news| at.max(news)).max(restored))
         };
         let reopened = reopened.into_iter().map(last);
         for (order, at) in reopened.filter(|(order, at)| now > at + ORDERS_MS && is_open(order)) {

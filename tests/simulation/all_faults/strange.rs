@@ -8,7 +8,7 @@ use super::super::auditor::Effect;
 use super::super::odd::{How, Lapse, Subject};
 use super::super::outsider::quoted;
 use super::super::world::{Amid, Saying};
-use super::agenda::Act;
+use super::agenda::{Act, Brought, Sends};
 use super::kinds::Kind;
 use super::trial::Trial;
 use serde_json::json;
@@ -64,6 +64,16 @@ impl Trial {
             Act::Pair => self.pair().await,
             Act::Word => self.word_on_any().await,
             Act::Lock(lasts_ms) => self.lock(lasts_ms).await,
+            Act::Form(sends) => self.form(sends == Sends::Twice).await,
+            Act::FormAgain => self.form_again().await,
+            Act::FormOpened => self.form_opened().await,
+            Act::FormLate => self.form_late().await,
+            Act::File(brought) => self.file(brought == Brought::Partial).await,
+            Act::FileAgain => self.file_again().await,
+            Act::Copied(by) => self.copy(by).await,
+            Act::Restored(keys) => self.restore(keys).await,
+            Act::Released => self.release_restored().await,
+            Act::Refusal(refuses) => self.refuse(refuses).await,
             _ => {}
         }
     }
@@ -168,7 +178,8 @@ impl Trial {
 
     /// Decides, as a person, about any open change, or about a new one.
     async fn word_on_any(&mut self) {
-        let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'held') ORDER BY id";
+        let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'held') \
+                   AND coalesce(reason, '') <> 'restored' ORDER BY id";
         let keys: Vec<(String,)> = self.world.outsider.rows(sql).await;
         let saying = *self.random.pick(&[Saying::Cancel, Saying::Retry, Saying::Retry, Saying::Release]);
         let turns = self.random.between(0, TURNS);

@@ -8,16 +8,21 @@ use super::super::storm::Storm;
 use super::super::wire::Weather;
 use super::super::world::{Plan, World};
 use super::agenda::{Act, BEGIN_MS, agenda};
+use super::beside;
 use super::claims::Claims;
 use super::counts::LaterCount;
+use super::files::BroughtFile;
+use super::forms::Browser;
 use super::health::Waiting;
 use super::journal::Journal;
 use super::kinds::Kinds;
 use super::kits::KitSet;
+use super::refusals::Sending;
+use super::restores::Restores;
 use super::shipping::Order;
 use super::strikes;
 use super::waits::Fair;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::MutexGuard;
 use tallyd::store::DatabaseLocation;
@@ -130,17 +135,27 @@ pub struct Trial {
     /// The last pruning before the last projection of the journal.
     pub folded: Option<i64>,
     pub takeovers_judged: i64,
+    /// Random numbers of the events that [`beside`] adds.
+    pub hands: Random,
+    pub browser: Browser,
+    pub brought: Option<BroughtFile>,
+    pub restores: Restores,
+    /// Table whose updates another program's trigger refuses.
+    pub refused: Option<&'static str>,
+    pub sending: Sending,
+    /// Stock levels that the view `stock` showed last.
+    pub shown_last: BTreeSet<Level>,
 }
 
 pub async fn trial(
     seed: u64,
     days: i64,
-    hosts: Hosts,
+    (kinds, hosts): (Kinds, Hosts),
     location: impl FnOnce(&Path) -> DatabaseLocation,
 ) -> Outcome {
     let mut random = Random::new(seed, "full");
-    let kinds = Kinds::chosen();
     let mut agenda = agenda(days, &mut random);
+    beside::add(BEGIN_MS, days, &mut Random::new(seed, "beside"), &mut agenda);
     if hosts == Hosts::Two {
         strikes::add(BEGIN_MS, days, &mut Random::new(seed, "strikes"), &mut agenda);
     }
@@ -208,6 +223,13 @@ impl Trial {
             moves_judged: 0,
             folded: None,
             takeovers_judged: 0,
+            hands: Random::new(seed, "hands"),
+            browser: Browser::default(),
+            brought: None,
+            restores: Restores::default(),
+            refused: None,
+            sending: Sending::default(),
+            shown_last: BTreeSet::new(),
         };
         trial.put_in_force(settings);
         for (level, units) in trial.world.stock().await {
@@ -261,6 +283,7 @@ impl Trial {
         self.judge_takeover().await;
         self.judge_waits().await;
         self.judge_health().await;
+        self.judge_sending_long().await;
         let broken = self.auditor(|auditor| std::mem::take(&mut auditor.violations));
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
@@ -356,7 +379,7 @@ impl Trial {
             insert("units too few, admitted", auditor.levels.admitted.1);
             insert("creates", i64::try_from(auditor.creates.len()).unwrap());
             insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
-            insert("odd answers", auditor.twisted.values().sum());
+            insert("odd answers", auditor.odd_answers.values().sum());
             insert("calls failed for what they held, or all", auditor.failed);
         });
         insert("changes", i64::try_from(self.world.changes()).unwrap());

@@ -18,7 +18,8 @@ fn two_hosts_break_no_promise() {
     let Some(cluster) = Cluster::start() else { return };
     run_seeds(|seed, days| {
         let schema = format!("seed_{seed}");
-        let outcome = live_at(seed, days, Hosts::Two, |file| cluster.location(&schema, file));
+        let outcome =
+            live_at(seed, days, (Kinds::of_two_hosts(), Hosts::Two), |file| cluster.location(&schema, file));
         cluster.sql(&format!("DROP SCHEMA {schema} CASCADE"));
         outcome
     });
@@ -29,7 +30,8 @@ fn two_hosts_break_no_promise() {
 fn the_same_seed_of_two_hosts_writes_the_same_journal() {
     let Some(cluster) = Cluster::start() else { return };
     let live = |schema: &str| {
-        live_at(seed(), number("TALLYD_DAYS", 1), Hosts::Two, |file| cluster.location(schema, file))
+        let worlds = (Kinds::of_two_hosts(), Hosts::Two);
+        live_at(seed(), number("TALLYD_DAYS", 1), worlds, |file| cluster.location(schema, file))
     };
     let (first, again) = (live("first"), live("again"));
     assert_eq!(first.violations, Vec::<String>::new(), "seed {}", seed());

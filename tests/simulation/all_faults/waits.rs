@@ -68,7 +68,7 @@ impl Trial {
     /// Updates, after an act, whether the world is without general trouble, and since when.
     pub fn weather_changed(&mut self, act: Act) {
         let mut after = match act {
-            Act::Burst(_) => MINUTE_MS,
+            Act::Burst(_) | Act::Restored(_) => MINUTE_MS,
             Act::WrongKey(_) | Act::Lapse(_) | Act::Sick(_) => PROBE_MS,
             Act::Weather(..)
             | Act::Lag(_)
@@ -79,13 +79,15 @@ impl Trial {
             | Act::Resume
             | Act::Calendar(_)
             | Act::Calm
-            | Act::Lock(_) => LATE_MS,
+            | Act::Lock(_)
+            | Act::Refusal(_) => LATE_MS,
             _ => return,
         };
         let weather = self.world.wire.weather();
         let is_still = weather.storm.writes == 0 && weather.storm.reads == 0 && !weather.is_wrong_key;
         let is_on = is_still
             && !self.is_late()
+            && self.refused.is_none()
             && !self.world.clock.is_suspended()
             && self.world.wire.odd(|odd| odd.is_fair());
         let now = self.world.clock.now_ms();

@@ -22,6 +22,8 @@ pub enum Effect {
     Add(i64),
     /// Units of a count above the platform's quantity at that time.
     Count(i64),
+    /// None: a count of the platform's own quantity at that time. Any, if others move the stock level before the end.
+    Absolute,
     /// Any effect, by an operator's decision or policy: the stock level is accepted as it is afterwards.
     Anything,
 }
@@ -151,6 +153,11 @@ impl Levels {
         account.expected += by;
         account.moves.push((at_ms, by));
         account.show(account.listed + by, at_ms);
+        for (of, effect) in self.changes.values_mut() {
+            if of == level && *effect == Effect::Absolute {
+                *effect = Effect::Anything;
+            }
+        }
     }
 
     /// Records an inserted change.
@@ -160,7 +167,10 @@ impl Levels {
 
     /// Accepts any effect of all open counts, by an operator's decision or policy.
     pub fn anything_goes(&mut self) {
-        for (_, effect) in self.changes.values_mut().filter(|(_, effect)| matches!(effect, Effect::Count(_)))
+        for (_, effect) in self
+            .changes
+            .values_mut()
+            .filter(|(_, effect)| matches!(effect, Effect::Count(_) | Effect::Absolute))
         {
             *effect = Effect::Anything;
         }
@@ -253,6 +263,7 @@ impl Levels {
             match effect {
                 _ if fate(&key) != Fate::Done => {}
                 Effect::Add(units) | Effect::Count(units) => account.expected += units,
+                Effect::Absolute => {}
                 Effect::Anything => *is_free = true,
             }
         }

@@ -37,8 +37,10 @@ pub struct Auditor {
     pub parcels: SentShipments,
     pub told: Told,
     /// Odd answers, and calls that failed for an entry or because the platform failed.
-    pub twisted: BTreeMap<Oddity, i64>,
+    pub odd_answers: BTreeMap<Oddity, i64>,
     pub failed: i64,
+    /// Last time, by operation, of an answer that hid records that exist.
+    pub hidden_ms: BTreeMap<&'static str, i64>,
     /// Products created for the daemon, as the platform described them last.
     pub products: BTreeMap<String, Value>,
     /// Allowed age, ms, of the fact that a write rests on, at the send: the admitted window.
@@ -86,6 +88,14 @@ impl Auditor {
             let levels = &self.levels;
             let spelled = |level: Level| (levels.canonical(&level.0), level.1);
             self.told.heard(request.operation, &asked, &json(&answer.body), calendar_ms, spelled);
+        }
+    }
+
+    /// Records an odd answer.
+    pub fn twisted(&mut self, operation: Operation, oddity: Oddity, at_ms: i64) {
+        *self.odd_answers.entry(oddity).or_default() += 1;
+        if oddity.hides() {
+            self.hidden_ms.insert(operation.as_str(), at_ms);
         }
     }
 
