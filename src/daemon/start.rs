@@ -343,7 +343,7 @@ async fn begin_session(
     if let Some(lead) = lead {
         write.takeover_store(lead.takeover_duration(clock.moment())).await?;
     }
-    tell_start(&mut write, config, (started.was_interrupted, restored.map(|sign| (sign, held))), now).await?;
+    tell_start(&mut write, config, started.was_interrupted, now).await?;
     write.commit().await?;
     if let Some((from, projected_again)) = changed {
         let to = projection::PROJECTION_VERSION;
@@ -360,8 +360,8 @@ async fn begin_session(
         tracing::error!(
             event = event::DATABASE_RESTORED,
             changes = held,
-            "{description}; {held} change(s) may have taken effect since and are held: see \
-             `tallyd outbox list --state held`, then release or cancel them"
+            "{description}; {held} change(s) may have taken effect since and are held, and new ones join them: see \
+             `tallyd outbox list --state held`; `tallyd outbox release --all` ends it"
         );
     }
     if started.interrupted_runs + started.in_doubt > 0 {
@@ -377,11 +377,11 @@ async fn begin_session(
     Ok(started.session_id)
 }
 
-/// Adds to the notices that the session before was interrupted, and that the database went back in time.
+/// Adds to the notices that the session before was interrupted. A restore is a finding.
 async fn tell_start(
     write: &mut WriteTransaction,
     config: &Config,
-    (was_interrupted, restored): (bool, Option<(&RollbackSign, u64)>),
+    was_interrupted: bool,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let notifiers = &config.notifiers;
@@ -389,11 +389,6 @@ async fn tell_start(
         let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
         let todo = "nothing; if it comes often, see: journalctl -u tallyd -p warning";
         tell_occurrence(write, notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
-    }
-    if let Some((RollbackSign { description, .. }, held)) = restored {
-        let message = format!("{description}; {held} change(s) may have taken effect since and are held");
-        let todo = "see: tallyd outbox list --state held; release or cancel each";
-        tell_occurrence(write, notifiers, NoticeTopic::Restored, (&message, todo), now).await?;
     }
     Ok(())
 }

@@ -38,6 +38,8 @@ code_enum! {
         Waiting = "waiting",
         /// Changes wait for a shipment that no change creates.
         AwaitsNoShipment = "awaits_nobody",
+        /// The database was restored, and changes that programs insert are held.
+        Restored = "restored",
         /// Changes are held for an operator.
         Held = "held",
         /// Changes are in doubt.

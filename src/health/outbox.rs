@@ -31,6 +31,7 @@ pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &Hea
     let waiting = waiting.filter(|_| !is_paused(rows, JobKind::Push.as_str()));
     let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
     findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
+    findings.extend(rows.restore.as_ref().map(unreleased_restore));
     findings.extend(state_findings(rows));
     findings.extend(rows.rejected.as_ref().map(rejected_changes));
     findings
@@ -184,6 +185,15 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
     let todo = "insert that `shipment.create`, or cancel them (tallyd outbox cancel KEY) and insert them with the right key";
     let found = Finding::new(FindingCode::AwaitsNoShipment, late.len(), text, todo);
     Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
+}
+
+fn unreleased_restore((sign, at_ms): &(String, i64)) -> Finding {
+    let text = format!(
+        "{sign}; the changes in it, and new ones that may have been sent before, are held until a person releases them"
+    );
+    let todo = "let the programs insert again what was lost; release or cancel the changes in: tallyd outbox list \
+                --state held; then end it: tallyd outbox release --all";
+    Finding::new(FindingCode::Restored, 1, text, todo).with_since(Timestamp(*at_ms))
 }
 
 fn state_findings(rows: &HealthRows) -> Vec<Finding> {

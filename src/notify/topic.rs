@@ -50,6 +50,7 @@ pub fn finding_topic(code: FindingCode) -> NoticeTopic {
         | FindingCode::Quarantined
         | FindingCode::Unreadable
         | FindingCode::MissingSkus => NoticeTopic::Held,
+        FindingCode::Restored => NoticeTopic::Restored,
         FindingCode::Rejected => NoticeTopic::Rejected,
         FindingCode::NotShown => NoticeTopic::Conflict,
     }

@@ -49,7 +49,7 @@ reasons! {
     Mismatch = "mismatch", "check the product at the platform (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
     /// Held: the database went back in time.
     ///
-    /// The change may have been sent after the copy was made.
+    /// The change may have been sent after the copy was made, also if it was inserted again since.
     Restored = "restored", "check at the platform whether it took effect; `tallyd outbox release KEY` sends it, `tallyd outbox cancel KEY` cancels it";
     /// Held: less is left of the order than the change ships.
     TooLittleLeft = "too_little_left", "see `tallyd order show`; then `tallyd outbox retry KEY` or `tallyd outbox cancel KEY`";

@@ -62,7 +62,8 @@ pub(super) fn decide_count(count: &Count, now: Option<QuantityState>, policy: Co
             CountDecision::NoBase("nothing is known of the stock at the time of the count")
         }
         (BaseUnsure, Merge | Remote | Ask) => CountDecision::NoBase(
-            "the host's clock was set back after the count, so the order of the earlier reads is unknown",
+            "the host's clock was set back or the database was restored after the count, so what happened in between is \
+             unknown",
         ),
     }
 }

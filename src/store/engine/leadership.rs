@@ -268,6 +268,14 @@ impl WriteTransaction {
         self.fence.session_id()
     }
 
+    /// Waits for the insertions of programs, and delays others until the commit. On a file it does nothing.
+    pub(super) async fn insertions_stop(&mut self) -> Result<()> {
+        match self.is_on_server() {
+            true => self.execute("SELECT id FROM change_sequence FOR UPDATE", (), "delay insertions").await,
+            false => Ok(()),
+        }
+    }
+
     /// Stores how long the takeover took. On a file it does nothing.
     pub async fn takeover_store(&mut self, duration: Duration) -> Result<()> {
         let Some(session_id) = self.leading_session() else { return Ok(()) };

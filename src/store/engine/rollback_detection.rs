@@ -1,16 +1,18 @@
 //! Detection of a rolled-back database: a restored copy, or a file of another tool or machine
 //! (docs/backup.md).
 //!
-//! The calls made between the copy and the restore are unknown. Repeating a change is harmless if it is
-//! absolute; otherwise it doubles the effect. Changes that are not absolute are therefore held until a person
-//! decides. The counter jumps over the lost positions, so no position has two meanings and the alarm is
-//! raised once.
+//! The calls made between the copy and the restore are unknown. A change of the copy may have been sent, and a
+//! count would undo what happened since. All of them are therefore held until a person decides. The trip that
+//! holds them stores the position of the restore. What was seen before that position is neither fresh nor a
+//! base (view `last_restore`). Until the trip is released, inserted changes whose second effect would do harm
+//! join it (trigger `outbox_restored_hold`), because programs insert their lost keys again. The counter jumps
+//! over the lost positions, so no position has two meanings and the alarm is raised once.
 
 use super::position_file::PositionFile;
-use crate::model::{ChangeId, Position, Timestamp};
+use crate::model::{Position, Timestamp, cut_reason};
 use crate::outbox::Reason;
 use crate::store::{Result, Store, WriteTransaction};
-use std::collections::BTreeSet;
+use sqlx::AssertSqlSafe;
 
 const RESTORE_DECLARED: &str = "database.declared_restored";
 
@@ -23,14 +25,9 @@ pub struct RollbackSign {
     pub description: String,
 }
 
-/// SQL: pending changes that would double an effect. A count that names its base or its moment is among them,
-/// because own writes since the copy would look like sales.
-const NON_IDEMPOTENT_CHANGES: &str = "
-SELECT id FROM outbox WHERE state = 'pending'
-  AND (kind IN ('quantity.adjust', 'shipment.create', 'tracking.submit', 'product.create', 'warehouse.create',
-                'listing_template.create')
-       OR (kind = 'quantity.set' AND (json_type(body, '$.seen') IS NOT NULL
-                                      OR json_type(body, '$.counted_at') IS NOT NULL)))";
+/// SQL: the changes of a copy that may have been sent since, also those that were held for another reason. A check
+/// cannot decide a quantity in doubt any more, because the stock level may have changed and returned since.
+const COPIED_CHANGES: &str = "state IN ('pending', 'held') OR (state = 'in_doubt' AND sku IS NOT NULL)";
 
 impl Store {
     /// Returns the sign that the database went back in time; call it at the start, before any write.
@@ -87,46 +84,49 @@ impl WriteTransaction {
         self.execute(sql, (at.0, position.0), "store the backup marker").await
     }
 
-    /// Holds the changes that may have taken effect since, and returns their number.
+    /// Holds the changes of the copy, and returns their number; from now on, inserted ones join them.
     ///
     /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
     /// the lost positions and deletes the backup marker.
     pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
+        self.insertions_stop().await?;
         let sql = "UPDATE journal_sequence SET position = $1 WHERE position < $1";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;
         self.execute("DELETE FROM backup_marker", (), "delete the backup marker").await?;
-        self.requeue_adjusts_in_doubt(at).await?;
-        self.clear_count_bases().await?;
-        let held: Vec<ChangeId> = self
-            .fetch_column(NON_IDEMPOTENT_CHANGES, (), "find the changes that may have taken effect")
-            .await?;
-        if held.is_empty() {
-            return Ok(0);
-        }
-        let held: BTreeSet<ChangeId> = held.into_iter().collect();
-        let detail = format!("{}; this change may have taken effect since", restored.description);
-        Ok(self.brake_trip_hold(Reason::Restored, &detail, &held, at).await?.1)
+        let sql = "INSERT INTO brake_trip (at_ms, what, restored_position) \
+                   SELECT $1, $2, position FROM journal_sequence";
+        let what = cut_reason(&restored.description);
+        self.execute(sql, (at, what), "store the position of the restore").await?;
+        let held = self.hold_copied_changes(restored, at).await?;
+        // A decision on a count was measured against a fact from before the restore.
+        let sql = "DELETE FROM count_resolution \
+                   WHERE change_id IN (SELECT id FROM outbox WHERE state = 'held' AND reason = $1)";
+        self.execute(sql, (Reason::Restored.as_str(),), "delete decisions on counts").await?;
+        self.stock_level_writes_end_orphaned(at).await?;
+        Ok(held)
     }
 
-    /// Moves adjusts in doubt to `pending`, so that [`NON_IDEMPOTENT_CHANGES`] holds them with the other
-    /// changes. A check cannot decide them any more, because the stock level may have changed and returned
-    /// since.
-    async fn requeue_adjusts_in_doubt(&mut self, at: Timestamp) -> Result<()> {
-        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
-                   state_changed_ms = $1 \
-                   WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
-        self.execute(sql, (at.0,), "hold the adjusts in doubt").await?;
-        self.stock_level_writes_end_orphaned(at).await
-    }
-
-    /// Clears the bases of counts, which lack our writes since the copy; the next read sets them
-    /// (docs/rules.md 3). `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not
-    /// resolved.
-    async fn clear_count_bases(&mut self) -> Result<()> {
-        let sql = "UPDATE outbox SET revision = revision + 1, base_quantity = NULL, base_own_delta = NULL, \
-                   base_ms = 0, \
-                       position = (SELECT position FROM journal_sequence) WHERE state = 'pending' \
-                           AND kind = 'quantity.set'";
-        self.execute(sql, (), "clear the bases of counts").await
+    /// Holds the changes of the copy, and returns their number. The bases of counts lack our writes since the copy; `base_ms` 0 excludes earlier facts as a base. NULL
+    /// would mean that the SKU was not resolved.
+    async fn hold_copied_changes(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
+        let sql = format!(
+            "INSERT INTO brake_trip_change (trip_id, change_id) \
+             SELECT (SELECT max(id) FROM brake_trip), id FROM outbox WHERE {COPIED_CHANGES}"
+        );
+        let held = self.execute_counting(AssertSqlSafe(sql), (), "list the changes of the copy").await?;
+        let sql = format!(
+            "UPDATE outbox SET revision = revision + 1, state = 'held', reason = $1, detail = $2, \
+                 state_changed_ms = $3, mine = NULL, theirs = NULL, base_quantity = NULL, base_own_delta = NULL, \
+                 base_ms = CASE WHEN kind = 'quantity.set' THEN 0 END, \
+                 position = (SELECT position FROM journal_sequence) WHERE {COPIED_CHANGES}"
+        );
+        let detail = format!(
+            "{}; this change may have taken effect since: look at the platform, then `tallyd outbox release` or \
+             `tallyd outbox cancel` it",
+            restored.description
+        );
+        let values = (Reason::Restored.as_str(), cut_reason(detail), at);
+        self.execute(AssertSqlSafe(sql), values, "hold the changes of the copy").await?;
+        Ok(held)
     }
 }

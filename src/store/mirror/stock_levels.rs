@@ -30,7 +30,7 @@ pub struct StockLevelRow {
     pub was_requested: bool,
     /// Position of the exchange that last asked for it.
     pub requested_position: Option<i64>,
-    /// Time at which it was last asked for, since boot; `None` if that was another boot.
+    /// Time at which it was last asked for, since boot; `None` if that was another boot or before a restore.
     pub requested_moment: Option<Moment>,
     /// Manner in which the last answer lacked the product; `None`: it showed all of it.
     pub lack: Option<ProductLack>,
@@ -53,7 +53,7 @@ pub struct StockLevelRow {
     pub quantity: Option<Quantity>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
     pub own_delta: Option<i64>,
-    /// Time at which the fact's request was sent, since boot; `None` if that was another boot.
+    /// Time at which the fact's request was sent, since boot; `None` if that was another boot or before a restore.
     pub fact_moment: Option<Moment>,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
@@ -76,7 +76,8 @@ pub struct StockLevelRow {
     /// Applied adjusts that an open count may have to add: change, delta, time of the insertion in RFC 3339.
     #[sqlx(json)]
     pub applied_adjusts: Vec<(ChangeId, i64, String)>,
-    /// Facts, oldest first: R, O, first and last observation. Empty unless an open count names its moment.
+    /// Facts, oldest first: R, O, first and last observation, without those before a restore. Empty unless an
+    /// open count names its moment.
     #[sqlx(json)]
     pub quantity_states: Vec<(Quantity, i64, Option<Timestamp>, Option<Timestamp>)>,
 }
@@ -250,9 +251,10 @@ WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>
                 AND c.state IN ('pending', 'sending', 'held', 'in_doubt')
                 AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
                FROM spelled k LEFT JOIN product q ON q.sku = k.spelling),
-     -- Moments of another boot are not comparable.
+     -- Moments of another boot are not comparable, and what was seen before a restore is not fresh.
      sent AS NOT MATERIALIZED (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
-              WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
+              WHERE e.id > (SELECT position FROM last_restore)
+                AND s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
        o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = requested.exchange_id) AS requested_moment, o.lack,
@@ -289,7 +291,10 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NUL
           AND a.id > CASE WHEN k.first_counted_at IS NULL THEN k.first_set_id ELSE 0 END
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
        CASE WHEN k.first_counted_at IS NULL THEN '[]' ELSE (
-           SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
+           SELECT json_group_array(json_array(h.quantity, h.own_delta,
+                                              CASE WHEN h.since_ms >= l.at_ms THEN h.since_ms END,
+                                              CASE WHEN h.last_ms >= l.at_ms THEN h.last_ms END))
+           FROM last_restore l CROSS JOIN (
                SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
                FROM balance_history
                               WHERE product = k.product AND warehouse_id = k.warehouse_id
@@ -426,8 +431,8 @@ mod tests {
         let plan: Vec<(i64, i64, i64, String)> =
             store.fetch_all(AssertSqlSafe(sql), ("[]", 0), "explain").await.unwrap();
         let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
-        // The rows of the statement itself: stock levels, their spellings and facts, and the newest session.
-        let small = ["json_each", "CONSTANT", "k", "m", "h", "newest", "session"];
+        // The rows of the statement itself: stock levels, their spellings and facts, the newest session, the restores.
+        let small = ["json_each", "CONSTANT", "k", "m", "h", "l", "newest", "session", "last_restore"];
         let is_whole = |step: &&&str| {
             let scanned = step.strip_prefix("SCAN ").and_then(|scan| scan.split(' ').next());
             step.contains("AUTOMATIC") || scanned.is_some_and(|scanned| !small.contains(&scanned))

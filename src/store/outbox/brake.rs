@@ -19,6 +19,8 @@ pub struct BrakeTripRow {
     pub what: String,
     /// Number of changes that it still holds.
     pub held: i64,
+    /// True for a restore, whose trip also holds the changes that are inserted until it is released.
+    pub is_restore: bool,
 }
 
 impl Store {
@@ -53,12 +55,13 @@ impl Store {
         Ok(rows.into_iter().map(hour).collect())
     }
 
-    /// Returns the trips that still hold changes.
+    /// Returns the trips that still hold changes, and the restores that are not released.
     pub async fn brake_trip_list(&self) -> Result<Vec<BrakeTripRow>> {
-        let sql = "SELECT t.id, t.what, count(o.id) AS held FROM brake_trip t \
-                   JOIN brake_trip_change w ON w.trip_id = t.id \
-                   JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
-                   WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
+        let sql = "SELECT t.id, t.what, count(o.id) AS held, t.restored_position IS NOT NULL AS is_restore \
+                   FROM brake_trip t LEFT JOIN brake_trip_change w ON w.trip_id = t.id \
+                   LEFT JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
+                   WHERE t.released_ms IS NULL GROUP BY t.id \
+                   HAVING count(o.id) > 0 OR t.restored_position IS NOT NULL ORDER BY t.id";
         self.fetch_all(sql, (), "read the brakes' trips").await
     }
 
@@ -101,7 +104,8 @@ impl WriteTransaction {
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
     ///
     /// They are planned again before they are sent, and trip no brake again. An event records the release. Keys of
-    /// other changes have no effect ([`Store::outbox_check_release`]).
+    /// other changes have no effect ([`Store::outbox_check_release`]). The trip of a restore ends only with a
+    /// release of all, by which a person says that the programs have inserted again what they wanted.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64> {
         let json = json_rows(keys);
         self.event_append(at, BRAKE_RELEASED, "outbox", Some(&json)).await?;
@@ -115,10 +119,11 @@ impl WriteTransaction {
                                      WHERE t.released_ms IS NULL) \
                          ELSE key IN (SELECT atom FROM json_each($1)) END";
         let released = self.execute_counting(sql, (&json, at), "release held changes").await?;
-        let sql = "UPDATE brake_trip SET released_ms = $1 WHERE released_ms IS NULL AND NOT EXISTS ( \
+        let sql = "UPDATE brake_trip SET released_ms = $1 WHERE released_ms IS NULL AND CASE \
+                       WHEN restored_position IS NOT NULL THEN $2 ELSE NOT EXISTS ( \
                        SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
-                       WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
-        self.execute(sql, (at,), "close released trips").await?;
+                       WHERE w.trip_id = brake_trip.id AND o.state = 'held') END";
+        self.execute(sql, (at, keys.is_empty()), "close released trips").await?;
         Ok(released)
     }
 }

@@ -166,7 +166,8 @@ where
     }
 }
 
-/// SQL: true for a count that names its moment, if the calendar was set back since that moment.
+/// SQL: true for a count that names its moment, if the calendar was set back or the database was restored since
+/// that moment.
 ///
 /// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
 /// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
@@ -175,13 +176,15 @@ macro_rules! calendar_goes_back {
     () => {
         "(kind = 'quantity.set' AND octet_length(body) <= 262144 \
           AND coalesce(json_type(body, '$.counted_at'), '') = 'text' \
-          AND EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
+          AND ((julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 \
+                   <= (SELECT at_ms FROM last_restore) \
+           OR EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
               SELECT e.id, e.sent_ms AS at FROM exchange e WHERE e.id <= outbox.position \
                  AND e.sent_ms > CAST( \
                      (julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 AS BIGINT) \
               UNION ALL SELECT 9223372036854775807, \
                   (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000) call) step \
-              WHERE before > at + 60000))"
+              WHERE before > at + 60000)))"
     };
 }
 

@@ -215,7 +215,8 @@ impl WriteTransaction {
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = $1 \
-                   AND b.unlinked_ms IS NULL";
+                   AND b.unlinked_ms IS NULL \
+                   AND coalesce(b.fact_exchange_id, r.exchange_id, 1) > (SELECT position FROM last_restore)";
         self.fetch_optional(sql, (change.id,), "read the fact of a change's stock level").await
     }
 

@@ -38,6 +38,8 @@ pub struct HealthRows {
     pub waiting: Vec<WaitingRow>,
     /// Pending tracking numbers whose shipment no change creates.
     pub orphans: Vec<OrphanTrackingRow>,
+    /// Sign of a restore that no person has released yet, and its time in milliseconds since 1970.
+    pub restore: Option<(String, i64)>,
     /// Rejected changes that are not acknowledged.
     pub rejected: Option<RejectedRow>,
     /// Last calls of any operation, newest first.
@@ -259,6 +261,9 @@ const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail 
                        AND reason NOT IN ('operator', 'remote_wins')) n \
                JOIN outbox o ON o.id = n.newest";
 
+const RESTORE: &str = "SELECT what, at_ms FROM brake_trip \
+               WHERE restored_position IS NOT NULL AND released_ms IS NULL ORDER BY id DESC LIMIT 1";
+
 const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
                ORDER BY id DESC LIMIT $1";
 
@@ -301,6 +306,7 @@ impl Store {
             changes: self.outbox_counts().await?,
             waiting: self.health_waiting().await?,
             orphans: self.health_orphans().await?,
+            restore: self.fetch_optional(RESTORE, (), "read the restore that is not released").await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
             calls: self.health_calls(now, "TRUE").await?,
             writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,

@@ -87,7 +87,7 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
     use FindingCode as Code;
     let outbox = |state| address_with("/outbox", &[("state", state)]);
     Some(match finding.code {
-        Code::Held => (outbox("held"), "Decide on the held changes"),
+        Code::Held | Code::Restored => (outbox("held"), "Decide on the held changes"),
         Code::InDoubt => (outbox("in_doubt"), "See the changes in doubt"),
         Code::Rejected => (outbox("rejected"), "See the rejected changes"),
         Code::Waiting | Code::AwaitsNoShipment => (outbox("pending"), "See the pending changes"),

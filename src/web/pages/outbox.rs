@@ -130,7 +130,7 @@ fn action_form_around(request: &PageRequest, groups: &Markup) -> Markup {
                 legend { "With the selected changes" }
                 (action_button("release", "Release")) " " (action_button("retry", "Retry")) " "
                 (action_button("cancel", "Cancel")) " " (action_button("acknowledge", "Acknowledge")) " "
-                button type="submit" name="action" value="release-all" { "Release all that a brake holds" }
+                button type="submit" name="action" value="release-all" { "Release all that a brake or a restore holds" }
             }
             (groups)
         },

@@ -86,6 +86,9 @@ fn fault_sql(code: FindingCode) -> String {
                              SELECT e.id, 0, 'no quantity', '{}' FROM exchange e JOIN run r ON r.id = e.run_id \
                              WHERE r.job = 'work_queue'"
             .into(),
+        Code::Restored => {
+            format!("INSERT INTO brake_trip (at_ms, what, restored_position) VALUES ({now}, 'it is a copy', 1)")
+        }
         Code::MissingSkus => {
             "UPDATE product SET missing_since_ms = 1 WHERE id = (SELECT min(id) FROM product)".into()
         }

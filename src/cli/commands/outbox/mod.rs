@@ -56,7 +56,7 @@ pub(in crate::cli) struct OutboxReleaseArgs {
     /// Keys of the changes, their first characters, or ids
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Release the changes of all open trips, and list the trips
+    /// Release the changes of all open trips, list them, and end the hold after a restore
     #[arg(long)]
     all: bool,
 }

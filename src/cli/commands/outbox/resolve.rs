@@ -148,7 +148,11 @@ pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
     let trip = |trip: &BrakeTripRow| {
         format!("trip {}: {} ({} change(s))\n", trip.id, plain_line(&trip.what), trip.held)
     };
-    Ok((trips.iter().map(trip).collect::<String>() + &released_text(released)).into())
+    let mut text = trips.iter().map(trip).collect::<String>() + &released_text(released);
+    if trips.iter().any(|trip| trip.is_restore) {
+        text.push_str("new changes are sent again; one that repeats a lost change would be done twice\n");
+    }
+    Ok(text.into())
 }
 
 fn released_text(released: u64) -> String {
