@@ -114,14 +114,14 @@ pub struct SandboxOptions {
 #[derive(Debug, Clone, Args)]
 pub struct SandboxHeaders {
     /// Header of the integration key
-    #[arg(long = "integration-key-header", default_value = "svc-subscription-key", value_name = "NAME")]
-    pub integration_key: HeaderName,
+    #[arg(long, default_value = "svc-subscription-key", value_name = "NAME")]
+    pub integration_key_header: HeaderName,
     /// Header of the gateway key
-    #[arg(long = "gateway-key-header", default_value = "gateway-subscription-key", value_name = "NAME")]
-    pub gateway_key: HeaderName,
+    #[arg(long, default_value = "gateway-subscription-key", value_name = "NAME")]
+    pub gateway_key_header: HeaderName,
     /// Header of a marketplace application's id
-    #[arg(long = "application-id-header", default_value = "application-id", value_name = "NAME")]
-    pub application_id: HeaderName,
+    #[arg(long, default_value = "application-id", value_name = "NAME")]
+    pub application_id_header: HeaderName,
 }
 
 impl Default for SandboxOptions {

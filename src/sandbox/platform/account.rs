@@ -60,12 +60,12 @@ impl CompanyAccounts {
         operation: &SandboxOperation,
         headers: &HeaderMap,
     ) -> Result<CompanyAccount, SandboxRefusal> {
-        if header_text(headers, &self.headers.gateway_key) != Some(&self.gateway_key) {
+        if header_text(headers, &self.headers.gateway_key_header) != Some(&self.gateway_key) {
             return Err(SandboxRefusal::forbidden(
                 "Access denied: the gateway subscription key is missing or not valid.",
             ));
         }
-        let key = header_text(headers, &self.headers.integration_key).ok_or_else(invalid_key)?;
+        let key = header_text(headers, &self.headers.integration_key_header).ok_or_else(invalid_key)?;
         self.of_key(key).ok_or_else(|| inactive_key(operation))
     }
 }
@@ -82,7 +82,7 @@ impl CompanyAccount {
             return Err(inactive_key(operation));
         }
         if self.application_id.is_some()
-            && self.application_id.as_deref() != header_text(headers, &names.application_id)
+            && self.application_id.as_deref() != header_text(headers, &names.application_id_header)
         {
             return Err(SandboxRefusal::forbidden(
                 "The combination of subscription key and application id is not valid or does not belong to a \

@@ -26,9 +26,9 @@ async fn both_keys_are_needed() {
 #[tokio::test]
 async fn the_headers_have_the_names_of_the_options() {
     let mut options = options();
-    options.headers.integration_key = "x-company".parse().expect("a name");
-    options.headers.gateway_key = "X-Gateway".parse().expect("a name");
-    options.headers.application_id = "x-app".parse().expect("a name");
+    options.headers.integration_key_header = "x-company".parse().expect("a name");
+    options.headers.gateway_key_header = "X-Gateway".parse().expect("a name");
+    options.headers.application_id_header = "x-app".parse().expect("a name");
     let shop = Shop::with(options).await;
     shop.get(WAREHOUSES).await.message(403);
     let named = |key| vec![("X-Company", key), ("x-gateway", GATEWAY_KEY)];

@@ -22,13 +22,13 @@ pub(in crate::cli) async fn sandbox_command(options: SandboxOptions) -> CommandR
 async fn first_words(sandbox: &Sandbox) -> Result<String, SandboxError> {
     let (address, integration, gateway) =
         (sandbox.local_addr(), sandbox.integration_key(), sandbox.gateway_key());
-    let SandboxHeaders { integration_key, gateway_key, .. } = sandbox.headers();
+    let SandboxHeaders { integration_key_header, gateway_key_header, .. } = sandbox.headers();
     let levels = sandbox.stock_levels().await?;
     let sku = levels.iter().find(|level| level.quantity > 0).map_or("SKU", |level| level.sku.as_str());
     Ok(format!(
         "sandbox at http://{address}\nintegration key {integration}\ngateway key {gateway}\n\n\
          in another terminal: the warehouses; an order, as a customer places it; a tallyd for it in the folder shop\n  \
-         curl -s -H '{integration_key}: {integration}' -H '{gateway_key}: {gateway}' http://{address}/api/Warehouses\n  \
+         curl -s -H '{integration_key_header}: {integration}' -H '{gateway_key_header}: {gateway}' http://{address}/api/Warehouses\n  \
          curl -s http://{address}/_sandbox/orders -d '{{\"Lines\":[{{\"Sku\":\"{sku}\",\"Quantity\":1}}]}}'\n  \
          printf '%s\\n' {integration} {gateway} | tallyd init --base-url http://{address} --config shop/tallyd.toml\n"
     ))
