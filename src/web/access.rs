@@ -4,14 +4,19 @@
 //! of this process; after a restart the person opens the address with the token again. Secrets are kept and compared
 //! as digests.
 
+use super::decisions::SentForm;
 use crate::model::Moment;
+use crate::outbox::content_digest;
 use crate::present::pages::PagesError;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
@@ -20,7 +25,10 @@ use subtle::ConstantTimeEq;
 const SESSION_LIFE: Duration = Duration::from_hours(12);
 /// Largest number of sessions; the oldest ends before another begins.
 const SESSIONS_MAX: usize = 1000;
-/// Wrong tokens within [`WRONG_WINDOW`] after which no token is taken.
+/// Largest number of forms that a session sends, because their results are kept.
+const FORMS_MAX: usize = 10_000;
+/// Wrong tokens within [`WRONG_WINDOW`] after which further wrong ones are not logged. The right one is always taken:
+/// a foreign page can send wrong ones.
 const WRONG_MAX: usize = 10;
 const WRONG_WINDOW: Duration = Duration::from_secs(60);
 /// Largest token file that is read.
@@ -32,6 +40,10 @@ pub(super) struct WebSession {
     expires: Moment,
     /// Value that each form carries.
     pub(super) csrf: String,
+    /// Number of forms served.
+    served: AtomicU64,
+    /// Forms that were sent, by their keys.
+    sent: Mutex<HashMap<String, SentForm>>,
     /// Result of the last form, for the next page.
     notice: Mutex<Option<PageNotice>>,
 }
@@ -44,6 +56,23 @@ pub(super) struct PageNotice {
 }
 
 impl WebSession {
+    fn new(expires: Moment, csrf: String) -> Self {
+        let (served, sent) = (AtomicU64::default(), Mutex::default());
+        Self { expires, csrf, served, sent, notice: Mutex::default() }
+    }
+
+    /// Returns the key of a form that is served now; no other form has the same one.
+    pub(super) fn new_form_key(&self) -> String {
+        content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
+    }
+
+    /// Returns the form with this key, the same one each time; `None` after [`FORMS_MAX`] of them.
+    pub(super) fn sent_form(&self, key: &str) -> Option<SentForm> {
+        let mut sent = locked(&self.sent);
+        let has_room = sent.len() < FORMS_MAX || sent.contains_key(key);
+        has_room.then(|| Arc::clone(sent.entry(key.to_owned()).or_default()))
+    }
+
     pub(super) fn leave_notice(&self, notice: PageNotice) {
         *locked(&self.notice) = Some(notice);
     }
@@ -78,7 +107,7 @@ pub(super) struct AccessControl {
 struct AccessState {
     /// Sessions by the digests of their cookies.
     sessions: HashMap<[u8; 32], Arc<WebSession>>,
-    wrong: VecDeque<Moment>,
+    wrong: Vec<Moment>,
 }
 
 impl AccessControl {
@@ -101,20 +130,17 @@ impl AccessControl {
 
     /// Exchanges a token for a cookie. `is_encrypted`: the browser reached a proxy by HTTPS.
     pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> io::Result<TokenExchange> {
-        let is_right = is_same(&digest(token), &self.token);
         let mut state = locked(&self.state);
-        while state.wrong.front().is_some_and(|at| now.duration_since(*at) >= WRONG_WINDOW) {
-            state.wrong.pop_front();
-        }
-        if state.wrong.len() >= WRONG_MAX {
-            return Ok(TokenExchange::TooMany);
-        }
-        if !is_right {
-            state.wrong.push_back(now);
+        if !is_same(&digest(token), &self.token) {
+            state.wrong.retain(|at| now.duration_since(*at) < WRONG_WINDOW);
+            if state.wrong.len() >= WRONG_MAX {
+                return Ok(TokenExchange::TooMany);
+            }
+            state.wrong.push(now);
             return Ok(TokenExchange::Wrong);
         }
         let (cookie, csrf) = (random_text()?, random_text()?);
-        let session = WebSession { expires: now.plus(SESSION_LIFE), csrf, notice: Mutex::default() };
+        let session = WebSession::new(now.plus(SESSION_LIFE), csrf);
         state.sessions.retain(|_, session| session.expires > now);
         if state.sessions.len() >= SESSIONS_MAX {
             let oldest = state.sessions.iter().min_by_key(|(_, session)| session.expires);
@@ -173,17 +199,20 @@ fn create_token(file: &Path) -> io::Result<String> {
 
 fn read_token(file: &Path) -> Result<String, PagesError> {
     let path = file.display();
+    let advice =
+        "remove it, and the next start makes a new token; or name a file of your own in `web.token_file`";
     let failed = |error: io::Error| {
-        let advice = match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                "; it belongs to another user: name a file of your own in `web.token_file`"
-            }
-            _ => "",
-        };
-        PagesError::System(format!("cannot read the token file {path}: {error}{advice}"))
+        PagesError::System(format!(
+            "cannot read the token file {path}, which may be no link: {error}; {advice}"
+        ))
     };
-    let opened = File::open(file).map_err(failed)?;
-    let mode = opened.metadata().map_err(failed)?.mode() & 0o777;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
+    let facts = opened.metadata().map_err(failed)?;
+    if !facts.is_file() || facts.uid() != geteuid().as_raw() {
+        return Err(PagesError::Invalid(format!("the token file {path} is no file of this user: {advice}")));
+    }
+    let mode = facts.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(PagesError::Invalid(format!(
             "other users can use the token file {path} (mode {mode:03o}): remove it, and the next start makes a new \

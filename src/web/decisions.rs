@@ -1,33 +1,73 @@
 //! The answer to a form: the page again with the result, or the result as JSON.
 //!
-//! A refused decision changes nothing and names the reason. After each form the browser loads a page (303), so a
-//! reload repeats nothing.
+//! A served form is done once. A refused one changes nothing, names the reason, and may be sent again. After each form
+//! the browser loads a page (303), so a reload repeats nothing.
 
 use super::WebState;
-use super::access::PageNotice;
+use super::access::{PageNotice, WebSession};
 use super::layout::{PageFailure, PageResult, json_response};
-use super::request::PageRequest;
+use super::request::{PageRequest, wants_json};
 use crate::model::Timestamp;
+use crate::outbox::derived_key;
 use crate::present::queue::{ChangeToQueue, QueueError, queue_changes};
 use crate::store::{DecisionResult, Durability, StoreError, WriteTransaction};
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
-/// A done action as a sentence, or the reason of its refusal.
-pub(super) type ActionResult = Result<String, String>;
+/// A done action, or the reason for which nothing was done.
+pub(super) type ActionResult = Result<PageNotice, String>;
+
+/// A form whose action is done: the page that shows the result, and the result.
+#[derive(Clone, Debug)]
+pub(super) struct DoneForm(String, String);
+
+/// A form that was sent, locked while its action runs; empty until the action is done.
+pub(super) type SentForm = Arc<Mutex<Option<DoneForm>>>;
+
+/// Does what a form asks for, unless it is done already. A second sender waits for the end of the first one's action.
+pub(super) async fn act_once(
+    form: SentForm,
+    session: Arc<WebSession>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut done = form.lock().await;
+    if let Some(DoneForm(to, first)) = &*done {
+        let text = format!("this form is known already, and nothing was done again; the first time: {first}");
+        return answer(&session, wants_json(request.headers()), to, PageNotice { is_done: false, text });
+    }
+    let response = next.run(request).await;
+    *done = response.extensions().get().cloned();
+    response
+}
 
 /// Returns the answer to a form; `to` is the next page.
 pub(super) fn answer_form(request: &PageRequest, to: &str, result: ActionResult) -> PageResult {
-    let is_done = result.is_ok();
-    let (Ok(text) | Err(text)) = result;
-    if request.wants_json {
-        let status = if is_done { StatusCode::OK } else { StatusCode::CONFLICT };
-        return Ok(json_response(status, &json!({"done": is_done, "message": text})));
+    let done = result.as_ref().ok().map(|notice| DoneForm(to.to_owned(), notice.text.clone()));
+    let notice = result.unwrap_or_else(|text| PageNotice { is_done: false, text });
+    let mut response = answer(&request.session, request.wants_json, to, notice);
+    done.map(|done| response.extensions_mut().insert(done));
+    Ok(response)
+}
+
+fn answer(session: &WebSession, wants_json: bool, to: &str, notice: PageNotice) -> Response {
+    if wants_json {
+        let status = if notice.is_done { StatusCode::OK } else { StatusCode::CONFLICT };
+        return json_response(status, &json!({"done": notice.is_done, "message": notice.text}));
     }
-    request.session.leave_notice(PageNotice { is_done, text });
-    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+    session.leave_notice(notice);
+    (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+}
+
+/// Returns the result of an action that is done whole.
+pub(super) fn success(text: impl Into<String>) -> ActionResult {
+    Ok(PageNotice { is_done: true, text: text.into() })
 }
 
 pub(super) fn unknown_action(request: &PageRequest) -> ActionResult {
@@ -46,7 +86,7 @@ impl WebState {
         Ok(done)
     }
 
-    /// Queues a change typed by a person; an empty field `key` gives a new key.
+    /// Queues a change typed by a person; without a field `key`, its key is that of the form.
     pub(super) async fn queue(
         &self,
         request: &PageRequest,
@@ -54,11 +94,12 @@ impl WebState {
         body: &Value,
     ) -> Result<ActionResult, PageFailure> {
         let given = request.form.given("key").map(str::to_owned);
-        let key = given.unwrap_or_else(|| format!("web-{}-{}", self.now(), std::process::id()));
-        let change = ChangeToQueue { key, kind, body: body.to_string(), priority: 1 };
+        let (body, once) = (body.to_string(), request.form.given("once").unwrap_or_default());
+        let key = given.unwrap_or_else(|| derived_key("web", &[kind, &body], once));
+        let change = ChangeToQueue { key, kind, body, priority: 1 };
         match queue_changes(&self.store, std::slice::from_ref(&change)).await {
             Ok(0) => Ok(Err(format!("the key `{}` is known already; nothing was queued", change.key))),
-            Ok(_) => Ok(Ok(format!("change {} is queued; the daemon sends it", change.key))),
+            Ok(_) => Ok(success(format!("change {} is queued; the daemon sends it", change.key))),
             Err(QueueError::Store(error)) => Err(error.into()),
             Err(error) => Ok(Err(error.to_string())),
         }
@@ -83,10 +124,10 @@ impl WebState {
             }
         }
         let text = format!("{decided} change(s) {}{refused}", decision.done_text());
-        Ok(match (keys.is_empty(), refused.is_empty()) {
-            (true, _) => Err(NONE_SELECTED.into()),
-            (false, true) => Ok(text),
-            (false, false) => Err(text),
+        Ok(match decided {
+            _ if keys.is_empty() => Err(NONE_SELECTED.into()),
+            0 => Err(text),
+            _ => Ok(PageNotice { is_done: refused.is_empty(), text }),
         })
     }
 
@@ -110,7 +151,7 @@ impl WebState {
             return Ok(Err("no such change is held by a brake or after a restore".into()));
         }
         write.commit().await?;
-        Ok(Ok(format!(
+        Ok(success(format!(
             "{released} change(s) released; their stock levels are read again and merged before they are sent"
         )))
     }

@@ -1,10 +1,11 @@
 //! The checks of a request before its page sees it, and the headers of every answer.
 //!
 //! The order is: size of the head, host, token or cookie, then for a form: read-only mode, origin, size of the body,
-//! CSRF token. A request without a cookie gets the same 401 for every address.
+//! CSRF token, the form's own key. A request without a cookie gets the same 401 for every address.
 
 use super::WebState;
-use super::access::TokenExchange;
+use super::access::{TokenExchange, WebSession};
+use super::decisions::{SentForm, act_once};
 use super::layout::PageFailure;
 use super::request::{FormFields, wants_json};
 use super::server::{HEAD_MAX_BYTES, HEADERS_MAX};
@@ -23,8 +24,8 @@ use tokio::time::timeout;
 
 /// Largest body of a form, in bytes.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
-/// Largest rest of a refused body that is read, so that its sender reads the answer.
-const DRAIN_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Longest name or value of a field, in bytes: an answer quotes it.
+const FIELD_MAX_BYTES: usize = 2000;
 /// Time for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -43,8 +44,11 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, next: Next) -> Response {
     let wants_json = wants_json(request.headers());
     let mut response = match admit(&web, request).await {
-        Ok(request) => next.run(request).await,
-        Err(refusal) => *refusal,
+        Ok(request) => run(request, next).await,
+        Err(mut refusal) => {
+            refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            *refusal
+        }
     };
     if let Some(failure) = response.extensions().get::<PageFailure>().filter(|_| wants_json) {
         response = failure.to_json();
@@ -55,6 +59,15 @@ pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, ne
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// Makes the page, or does what a form asks for, to its end even if the sender goes away.
+async fn run(request: Request, next: Next) -> Response {
+    let sent = request.extensions().get::<SentForm>().cloned();
+    let session = request.extensions().get::<Arc<WebSession>>().cloned();
+    let (Some(sent), Some(session)) = (sent, session) else { return next.run(request).await };
+    let acted = tokio::spawn(act_once(sent, session, request, next)).await;
+    acted.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 /// An answer instead of a page.
@@ -94,6 +107,16 @@ async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal
             let text = "this form is not of your visit; load the page again, then repeat the action\n";
             return Err(refuse(StatusCode::FORBIDDEN, text));
         }
+        let Some(once) = form.given("once") else {
+            let text = "this form has no key: load the page again. A program sends in the field `once` a text that it \
+                        uses for no other action\n";
+            return Err(refuse(StatusCode::BAD_REQUEST, text));
+        };
+        let Some(sent) = session.sent_form(once) else {
+            let text = "this visit has sent 10 000 forms; open the address with the token again\n";
+            return Err(refuse(StatusCode::TOO_MANY_REQUESTS, text));
+        };
+        parts.extensions.insert(sent);
         parts.extensions.insert(form);
     }
     parts.extensions.insert(session);
@@ -137,32 +160,34 @@ fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
 }
 
 async fn read_form(headers: &HeaderMap, body: Body) -> Result<FormFields, GuardRefusal> {
+    let too_large = || refuse(StatusCode::PAYLOAD_TOO_LARGE, "the form is larger than 1 MiB\n");
+    if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
+        return Err(too_large());
+    }
     let bytes = match timeout(BODY_TIMEOUT, read_body(body)).await {
         Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the form came too slowly\n")),
         Ok(None) => return Err(refuse(StatusCode::BAD_REQUEST, "the form is cut off\n")),
+        Ok(Some(bytes)) if bytes.len() > BODY_MAX_BYTES => return Err(too_large()),
         Ok(Some(bytes)) => bytes,
     };
-    if bytes.len() > BODY_MAX_BYTES {
-        return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the form is larger than 1 MiB\n"));
-    }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form\n"));
     }
-    Ok(FormFields::parse(&bytes))
+    let form = FormFields::parse(&bytes);
+    if form.pairs().any(|(name, value)| name.len().max(value.len()) > FIELD_MAX_BYTES) {
+        return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "a field of the form is longer than 2000 bytes\n"));
+    }
+    Ok(form)
 }
 
-/// Reads a body; `None` if it breaks off. Bytes beyond [`BODY_MAX_BYTES`] + 1 are read and forgotten, because a
-/// connection that closes with unread bytes may lose the answer.
+/// Reads a body, a little beyond [`BODY_MAX_BYTES`] at most; `None` if it breaks off.
 async fn read_body(body: Body) -> Option<Vec<u8>> {
-    let (mut body, mut kept, mut read) = (pin!(body), Vec::new(), 0usize);
-    while read <= DRAIN_MAX_BYTES {
+    let (mut body, mut read) = (pin!(body), Vec::new());
+    while read.len() <= BODY_MAX_BYTES {
         let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await else { break };
-        let Ok(data) = frame.ok()?.into_data() else { continue };
-        read = read.saturating_add(data.len());
-        let room = (BODY_MAX_BYTES + 1).saturating_sub(kept.len());
-        kept.extend_from_slice(data.get(..room.min(data.len())).unwrap_or_default());
+        read.extend(frame.ok()?.into_data().into_iter().flatten());
     }
-    Some(kept)
+    Some(read)
 }

@@ -245,8 +245,10 @@ pub(super) fn exchange_link(id: i64) -> Markup {
 pub(super) fn action_form(request: &PageRequest, to: &str, body: &Markup) -> Markup {
     html! {
         @if request.may_act {
-            form method="post" action=(to) {
+            // A browser would put the values of an earlier load into a form that it shows again.
+            form method="post" action=(to) autocomplete="off" {
                 input type="hidden" name="csrf" value=(request.session.csrf);
+                input type="hidden" name="once" value=(request.session.new_form_key());
                 (body)
             }
         }

@@ -93,8 +93,9 @@ async fn start(
         )));
     }
     let token_file = config.web.token_file.clone().unwrap_or_else(|| {
+        // A file for each user, so that the page of a person and that of the service do not exclude each other.
         let mut beside = config.database.path.clone().into_os_string();
-        beside.push("-web-token");
+        beside.push(format!("-web-token-{}", rustix::process::geteuid()));
         beside.into()
     });
     // The journal names the file of the token with each decision.

@@ -131,6 +131,11 @@ setInterval(() => {
     listen();
 }, 30000);
 
+// A page that the browser kept has the numbers of its time, and forms that were sent.
+addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload();
+});
+
 // A hidden tab costs nothing.
 document.addEventListener("visibilitychange", () => {
     if (document.hidden) {

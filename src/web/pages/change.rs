@@ -3,11 +3,11 @@
 use crate::model::{Position, Quantity, ShipmentId, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
 use crate::present::change::ChangeDetail;
-use crate::present::parse_json;
 use crate::present::runs::journal_entry;
-use crate::store::Durability;
+use crate::present::{ViewError, parse_json};
+use crate::store::{Durability, TransitionRow};
 use crate::web::WebState;
-use crate::web::decisions::{ActionResult, KeyDecision, answer_form, unknown_action};
+use crate::web::decisions::{ActionResult, KeyDecision, answer_form, success, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address, exchange_link, live_part,
     optional_sentence, optional_text, optional_time, respond, sentence, sku_link, table, text, time,
@@ -198,7 +198,11 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     let Some(status) = status_of(detail) else { return html! {} };
     let may = |resolution| status.resolution_step(resolution).is_ok();
     let to = address("/outbox", &change.key);
-    let button = |action: &str, label: &str| action_form(request, &to, &action_button(action, label));
+    let form = |body: &Markup| {
+        let shown = html! { input type="hidden" name="shown" value=(last_move(&detail.transitions)); (body) };
+        action_form(request, &to, &shown)
+    };
+    let button = |action: &str, label: &str| form(&action_button(action, label));
     html! {
         @if request.may_act {
             section.forms aria-label="Decisions" {
@@ -207,7 +211,7 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
                 @if may(Resolution::Mine) { (button("mine", "Use mine")) }
                 @if may(Resolution::Theirs) { (button("theirs", "Use theirs")) }
                 @if may(Resolution::Exactly(Quantity(0))) {
-                    (action_form(request, &to, &html! {
+                    (form(&html! {
                         label for="number" { "Another quantity, measured against the platform's current one" }
                         input id="number" name="number" type="number" min="0" required;
                         (action_button("number", "Use this quantity"))
@@ -216,7 +220,7 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
                 @if may(Resolution::TookEffect) { (button("done", "It took effect")) }
                 @if may(Resolution::HadNoEffect) { (button("not-done", "It had no effect: plan it again")) }
                 @if may(Resolution::Shipment(ShipmentId(1))) {
-                    (action_form(request, &to, &html! {
+                    (form(&html! {
                         label for="shipment" { "Id of the shipment that it created" }
                         input id="shipment" name="shipment" type="number" min="1" required;
                         (action_button("shipment", "It created this shipment"))
@@ -236,6 +240,9 @@ pub(super) async fn act_on_change(
 ) -> PageResult {
     let keys = [key.clone()];
     let result = match request.form.get("action") {
+        _ if has_moved_on(&web, &request, &key).await? => {
+            Err(format!("`{key}` has moved on since this page was loaded; see its state, then decide again"))
+        }
         Some("release") => web.release(&keys).await?,
         Some("retry") => web.decide_each(&keys, KeyDecision::Retry).await?,
         Some("cancel") => web.decide_each(&keys, KeyDecision::Cancel).await?,
@@ -247,6 +254,17 @@ pub(super) async fn act_on_change(
         None => unknown_action(&request),
     };
     answer_form(&request, &address("/outbox", &key), result)
+}
+
+/// Returns true if the change moved after the page showed it to a person, who decided on what is over.
+async fn has_moved_on(web: &WebState, request: &PageRequest, key: &str) -> Result<bool, PageFailure> {
+    let Some(shown) = request.form.number("shown").map_err(ViewError::Invalid)? else { return Ok(false) };
+    let Some(change) = web.store.outbox_show(key).await? else { return Ok(false) };
+    Ok(last_move(&web.store.change_transitions(change.id).await?) != shown)
+}
+
+fn last_move(moves: &[TransitionRow]) -> i64 {
+    moves.last().map_or(0, |row| row.position)
 }
 
 fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, String> {
@@ -273,7 +291,7 @@ async fn resolve(web: &WebState, key: &str, resolution: Resolution) -> Result<Ac
     Ok(match write.outbox_resolve(key, resolution, max_base_age, web.now()).await? {
         Ok(done) => {
             write.commit().await?;
-            Ok(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next))
+            success(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next))
         }
         Err(why) => Err(format!("not resolved: {why}")),
     })

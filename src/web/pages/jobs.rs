@@ -8,8 +8,9 @@ use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_tex
 use crate::present::runs::{parse_job_kind, run_json};
 use crate::store::{JobHealthRow, PauseRow, RunRow};
 use crate::web::WebState;
+use crate::web::access::PageNotice;
 use crate::web::chart::{LaneSpan, lanes, legend};
-use crate::web::decisions::{ActionResult, answer_form, unknown_action};
+use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address_with, live_part, optional_sentence,
     optional_text, optional_time, respond, sentence, table, time, written_time,
@@ -207,13 +208,13 @@ async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> Result<A
     let until = duration.map(|duration| now.plus(duration));
     web.write(async |write| write.pause_begin(kind, until, &why, now).await).await?;
     let paused = web.store.pause_of(kind, now).await?;
-    Ok(Ok(paused.map_or_else(|| format!("{kind} was resumed at once"), |pause| pause_text(&pause))))
+    Ok(success(paused.map_or_else(|| format!("{kind} was resumed at once"), |pause| pause_text(&pause))))
 }
 
 async fn resume(web: &WebState, kind: JobKind) -> Result<ActionResult, PageFailure> {
     let now = web.now();
     let is_ended = web.write(async |write| write.pause_end(kind, now).await).await?;
-    Ok(if is_ended { Ok(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
+    Ok(if is_ended { success(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
 }
 
 /// Asks the daemon for a run, as `tallyd job run` does.
@@ -224,10 +225,11 @@ async fn run_now(web: &WebState, kind: JobKind) -> ActionResult {
     // The request goes on when nobody waits for it, so that its row is removed.
     let asked = tokio::spawn(run);
     match timeout(RUN_WAIT, asked).await {
-        Err(_) => Ok(format!("{kind} takes longer; its run is listed below")),
+        Err(_) => success(format!("{kind} takes longer; its run is listed below")),
         Ok(Err(error)) => Err(format!("{kind} was not run: {error}")),
         Ok(Ok(Err(error))) => Err(format!("{kind} was not run: {error}")),
-        Ok(Ok(Ok(done))) if done.is_good => Ok(format!("{kind}: {}: {}", done.outcome, done.summary)),
-        Ok(Ok(Ok(done))) => Err(format!("{kind}: {}: {}", done.outcome, done.summary)),
+        Ok(Ok(Ok(RunResult { is_good, outcome, summary, .. }))) => {
+            Ok(PageNotice { is_done: is_good, text: format!("{kind}: {outcome}: {summary}") })
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::model::{OrderId, Timestamp};
 use crate::present::orders::order_json;
 use crate::store::{OrderRow, OrderState};
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
     PageResult, action_button, action_form, address_with, age, live_part, number, optional_text,
     optional_time, respond, table,
@@ -96,7 +96,7 @@ pub(super) async fn act_on_orders(State(web): State<Arc<WebState>>, request: Pag
                 write.order_read_request_add(&order).await
             })
             .await?;
-            Ok(format!("order {id} is tracked, and read with the next free call"))
+            success(format!("order {id} is tracked, and read with the next free call"))
         }
         (Some("track"), Ok(_)) => Err("an order id is at least 1".into()),
         (Some("track"), Err(why)) => Err(why),

@@ -8,7 +8,7 @@ use crate::present::ViewError;
 use crate::present::call_demand::CallDemand;
 use crate::store::CallInterval;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
     PageResult, action_button, action_form, live_part, optional_time, respond, sentence, table,
 };
@@ -127,7 +127,7 @@ pub(super) async fn act_on_quota(State(web): State<Arc<WebState>>, request: Page
     let now = web.now();
     let result = match request.form.get("action") {
         Some("lift") => match exec::lift_wait(&web.store, now).await? {
-            Some(wait) => Ok(format!(
+            Some(wait) => success(format!(
                 "ended: {}; if the wait was intended, the platform orders it again",
                 hold_text(&wait, now)
             )),

@@ -8,10 +8,10 @@ use crate::present::queue::without_nulls;
 use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, change_link, live_part, optional_sentence,
-    optional_text, respond, sentence, table, text, time,
+    PageResult, action_button, action_form, address, address_with, change_link, live_part, number,
+    optional_sentence, optional_text, respond, sentence, table, text, time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::{Path, State};
@@ -179,8 +179,10 @@ fn level_forms(request: &PageRequest, sku: &str, explained: &StockLevelExplanati
                     input type="hidden" name="warehouse" value=(warehouse);
                     label for={ "count-" (warehouse) } { "Counted units" }
                     input id={ "count-" (warehouse) } name="quantity" type="number" min="0" required;
-                    label for={ "seen-" (warehouse) } { "Quantity that this page showed at the count" }
-                    input id={ "seen-" (warehouse) } name="seen" type="number" value=[quantity];
+                    // The script replaces it together with the level above, so that both have the same number.
+                    span id={ "shown-" (warehouse) } data-live {
+                        "this page shows " (number(quantity)) input type="hidden" name="seen" value=[quantity];
+                    }
                     (action_button("count", "Count"))
                 }))
                 (action_form(request, &to, &html! {
@@ -223,11 +225,11 @@ pub(super) async fn act_on_sku(
             Err(error) => Err(format!("`{name}`: {error}")),
             Ok(sku) if action == "track" => {
                 web.write(async |write| write.tracked_sku_add(&[sku]).await).await?;
-                Ok(format!("{name} is tracked"))
+                success(format!("{name} is tracked"))
             }
             Ok(sku) => match web.write(async |write| write.tracked_sku_remove(&[sku]).await).await? {
                 0 => Err(format!("{name} was not tracked")),
-                _ => Ok(format!("{name} is no longer tracked")),
+                _ => success(format!("{name} is no longer tracked")),
             },
         },
         _ => unknown_action(&request),

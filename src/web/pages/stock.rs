@@ -3,7 +3,7 @@
 use crate::model::{Sku, Timestamp};
 use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection, WarehouseRow};
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
     PageResult, action_button, action_form, address_with, age, live_part, optional_text, optional_time,
     respond, sku_link, table,
@@ -184,8 +184,8 @@ pub(super) async fn act_on_stock(State(web): State<Arc<WebState>>, request: Page
         (Some("track"), Some(text)) => match Sku::new(text) {
             Err(error) => Err(format!("`{text}`: {error}")),
             Ok(sku) => match web.write(async |write| write.tracked_sku_add(&[sku]).await).await? {
-                0 => Ok(format!("{text} is tracked already")),
-                _ => Ok(format!("{text} is tracked; the daemon reads it with its next calls")),
+                0 => success(format!("{text} is tracked already")),
+                _ => success(format!("{text} is tracked; the daemon reads it with its next calls")),
             },
         },
         (Some("track"), None) => Err("name a SKU".into()),

@@ -78,6 +78,76 @@ async fn a_sale_appears_without_a_reload_and_without_scripts_with_one() {
     }
 }
 
+/// Text of the platform's quantity in the page, and the number that its count form sends as seen.
+const SHOWN_AND_SEEN: &str = "return [parseInt(document.querySelector('.quantity').textContent), \
+                              parseInt(document.querySelector('input[name=seen]').value)]";
+
+impl Desk {
+    /// Sells units and waits until the page shows the new quantity.
+    async fn sell_and_see(&self, (sku, warehouse, quantity): &(String, i64, i64), units: i64) {
+        self.world.sandbox.sell_units(sku, *warehouse, units).await.unwrap();
+        let shown = format!("{}, read by exchange", quantity - units);
+        self.browser.until("the page has the sale", |text| text.contains(&shown)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_is_compared_with_the_number_that_the_page_shows_when_it_is_sent() {
+    let Some(desk) = Desk::open(true, "").await else { return };
+    let level = desk.level().await;
+    let (sku, warehouse, quantity) = &level;
+    desk.go(&format!("/stock/{sku}")).await;
+    let field = format!("document.getElementById('count-{warehouse}')");
+    // A person begins to type, and ten are sold.
+    let counted = (quantity - 10).to_string();
+    let (first, rest) = counted.split_at(1);
+    desk.browser.script(&format!("{field}.focus()")).await;
+    desk.browser.type_text(first).await;
+    desk.sell_and_see(&level, 10).await;
+    desk.browser.type_text(rest).await;
+    assert_eq!(desk.browser.script(&format!("return {field}.value")).await, *counted);
+    assert_eq!(desk.browser.script(SHOWN_AND_SEEN).await, json!([quantity - 10, quantity - 10]));
+    desk.browser.click("button[value=count]").await;
+    desk.browser.until("the count is queued", |text| text.contains("is queued")).await;
+    let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    desk.world.until("the count is applied", async |world| world.number(applied).await == 1).await;
+    assert_eq!(
+        desk.world.shop_level(sku, *warehouse).await,
+        quantity - 10,
+        "nothing was missing at the count"
+    );
+    desk.close().await;
+}
+
+/// What the platform sells while the page is away is not seen by a page that a browser keeps or fills in again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_a_browser_shows_again_has_one_number_and_a_new_form() {
+    for has_scripts in [true, false] {
+        let Some(desk) = Desk::open(has_scripts, "").await else { return };
+        let level = desk.level().await;
+        let (sku, warehouse, quantity) = &level;
+        let once = "return document.querySelector('input[name=once]').value";
+        desk.go(&format!("/stock/{sku}")).await;
+        let first = desk.browser.script(once).await;
+        desk.go("/stock").await;
+        desk.world.sandbox.sell_units(sku, *warehouse, 3).await.unwrap();
+        let fact = format!("SELECT quantity FROM stock WHERE sku = '{sku}' AND warehouse_id = {warehouse}");
+        desk.world.until("the sale is read", async |world| world.number(&fact).await == quantity - 3).await;
+        desk.browser.script("history.back()").await;
+        // Without scripts it may be the page that the browser kept, with the number and the form of its time.
+        let shown = format!("{}, read by exchange", if has_scripts { quantity - 3 } else { *quantity });
+        let either = format!("{}, read by exchange", quantity - 3);
+        let is_shown = |text: &str| text.contains(&shown) || text.contains(&either);
+        desk.browser.until("the page is there again", is_shown).await;
+        let numbers = desk.browser.script(SHOWN_AND_SEEN).await;
+        assert_eq!(numbers[0], numbers[1]);
+        if has_scripts {
+            assert_ne!(desk.browser.script(once).await, first, "a form is served once");
+        }
+        desk.close().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conflict_is_resolved_by_clicks_with_and_without_scripts() {
     for has_scripts in [true, false] {

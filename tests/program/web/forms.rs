@@ -4,7 +4,7 @@ use super::{Visit, disagree, encoded, plain, zero_everything};
 use crate::support::World;
 use tallyd::sandbox::SandboxOptions;
 
-async fn world_with(extra: &str) -> World {
+pub(super) async fn world_with(extra: &str) -> World {
     let options = SandboxOptions { skus: 40, orders: 6, calls_per_minute: 0, ..SandboxOptions::default() };
     let world = World::with(options, extra).await;
     world.track_all().await;
@@ -12,11 +12,16 @@ async fn world_with(extra: &str) -> World {
     world
 }
 
-async fn level(world: &World) -> (String, i64, i64) {
+pub(super) async fn level(world: &World) -> (String, i64, i64) {
     world.shop().await.into_iter().find(|(_, _, quantity)| *quantity >= 20).unwrap()
 }
 
-fn page_of(sku: &str) -> String {
+/// Returns how the journal names the token of this user.
+fn token_name() -> String {
+    format!("token:tallyd.db-web-token-{}", rustix::process::geteuid())
+}
+
+pub(super) fn page_of(sku: &str) -> String {
     format!("/stock/{}", encoded(&[("", sku)]).trim_start_matches('='))
 }
 
@@ -74,7 +79,7 @@ async fn a_conflict_is_resolved_by_form_in_each_way() {
         world.until("the decision is carried out", async |world| world.fate(&key).await.0 == state).await;
         assert_eq!(world.shop_level(&sku, warehouse).await, expected, "{action}");
         let decided = visit.json(&page).await["decisions"][0]["by"].clone();
-        assert_eq!(decided, "token:tallyd.db-web-token", "the journal names the token");
+        assert_eq!(decided, token_name(), "the journal names the token");
         let again = visit.act(&page, &[("action", "mine")]).await;
         assert!(again.contains("not resolved"), "{again}");
     }
@@ -181,8 +186,10 @@ async fn a_pause_by_form_is_shown_first_and_ended_by_form() {
         .await;
     let again = visit.act("/jobs", &[("action", "resume"), ("job", "push")]).await;
     assert_eq!(again, "push: it was not paused");
-    let decided = "SELECT count(*) FROM event WHERE kind IN ('job.paused', 'job.resumed') \
-                   AND decided_by = 'token:tallyd.db-web-token'";
-    assert_eq!(world.number(decided).await, 2);
+    let decided = format!(
+        "SELECT count(*) FROM event WHERE kind IN ('job.paused', 'job.resumed') AND decided_by = '{}'",
+        token_name()
+    );
+    assert_eq!(world.number(&decided).await, 2);
     daemon.stop().await;
 }

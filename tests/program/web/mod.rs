@@ -9,6 +9,7 @@ mod door;
 mod findings;
 mod forms;
 mod live;
+mod once;
 mod pages;
 mod speed;
 mod states;
@@ -149,11 +150,47 @@ impl Visit {
         rest.split('"').next().unwrap().to_owned()
     }
 
-    /// Sends a form with these fields and the CSRF token.
+    /// Sends a form with these fields, its CSRF token and its key, as a page that was just loaded has them.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        let csrf = self.csrf().await;
-        let fields: Vec<(&str, &str)> = fields.iter().copied().chain([("csrf", csrf.as_str())]).collect();
+        let served = self.served("/stock", "track").await;
+        self.send_served(path, &served, fields).await
+    }
+
+    /// Loads a page and returns the hidden fields of its form with this button.
+    pub(crate) async fn served(&self, path: &str, action: &str) -> Vec<(String, String)> {
+        let page = self.get(path).await.body;
+        let button = format!("name=\"action\" value=\"{action}\"");
+        let forms = page.split("<form method=\"post\"").skip(1);
+        let mut forms = forms.map(|form| form.split("</form>").next().unwrap());
+        let form = forms.find(|form| form.contains(&button));
+        let form = form.unwrap_or_else(|| panic!("no form with {action} at {path}: {page}"));
+        let value = |input: &str, name: &str| {
+            let (_, rest) = input.split_once(&format!(" {name}=\""))?;
+            Some(rest.split('"').next().unwrap().to_owned())
+        };
+        let inputs = form.split("<input").filter(|input| input.contains("type=\"hidden\""));
+        inputs.filter_map(|input| Some((value(input, "name")?, value(input, "value")?))).collect()
+    }
+
+    /// Sends a form that was served before, with what a person filled in.
+    pub(crate) async fn send_served(
+        &self,
+        path: &str,
+        served: &[(String, String)],
+        fields: &[(&str, &str)],
+    ) -> Answer {
+        let hidden = served.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let fields: Vec<(&str, &str)> = hidden.chain(fields.iter().copied()).collect();
         self.send_form(path, &encoded(&fields), "").await
+    }
+
+    /// Returns the text of the notice on the page to which an answer leads.
+    pub(crate) async fn notice(&self, answer: &Answer) -> String {
+        assert_eq!(answer.status, 303, "{answer:?}");
+        let page = self.get(answer.header("location").unwrap()).await.body;
+        let (_, notice) = page.split_once("class=\"notice").unwrap_or_else(|| panic!("no notice: {page}"));
+        let (_, text) = notice.split_once('>').unwrap();
+        plain(text.split("</p>").next().unwrap())
     }
 
     pub(crate) async fn send_form(&self, path: &str, body: &str, more: &str) -> Answer {
@@ -171,11 +208,7 @@ impl Visit {
     /// Sends a form and returns the text of the next page's notice.
     pub(crate) async fn act(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let answer = self.post(path, fields).await;
-        assert_eq!(answer.status, 303, "{answer:?}");
-        let page = self.get(answer.header("location").unwrap()).await.body;
-        let (_, notice) = page.split_once("class=\"notice").unwrap_or_else(|| panic!("no notice: {page}"));
-        let (_, text) = notice.split_once('>').unwrap();
-        plain(text.split("</p>").next().unwrap())
+        self.notice(&answer).await
     }
 }
 

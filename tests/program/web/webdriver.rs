@@ -183,6 +183,19 @@ impl Browser {
         self.try_command("POST", &format!("element/{element}/click"), &json!({})).await.map(drop)
     }
 
+    /// Types at the focus, key by key.
+    pub(crate) async fn type_text(&self, text: &str) {
+        let keys =
+            text.chars().flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key})));
+        let keys: Vec<Value> = keys.collect();
+        self.command(
+            "POST",
+            "actions",
+            json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]}),
+        )
+        .await;
+    }
+
     /// Returns the text of the page, as a person reads it; none while a page is replaced by the next.
     pub(crate) async fn text(&self) -> String {
         let text = self.script("return document.body ? document.body.innerText : ''").await;
