@@ -1,22 +1,26 @@
 //! The context of a command: the configuration, its database, the clock.
 
 use super::decider::command_line_user;
+use super::output::print_error;
 use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
 pub(super) struct CliContext {
     config_path: Option<PathBuf>,
+    /// Configuration of a command that needs the database alone.
+    readable: OnceLock<Config>,
 }
 
 impl CliContext {
     pub(super) fn new(config_path: Option<PathBuf>) -> Self {
-        Self { config_path }
+        Self { config_path, readable: OnceLock::new() }
     }
 
     /// Returns true if the command line names the configuration.
@@ -52,15 +56,31 @@ impl CliContext {
         Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
     }
 
+    /// Returns the configuration for a command that needs the database alone. Of mistakes outside of `[database]` it
+    /// warns, once: the daemon works on with the configuration that it has read before.
+    pub(super) fn readable_config(&self) -> Result<&Config, CommandFailure> {
+        if let Some(config) = self.readable.get() {
+            return Ok(config);
+        }
+        let loaded = Config::load_for_database(&self.config_file()?, std::env::vars());
+        let (config, mistake) = loaded.map_err(|error| CommandFailure::multiline(error.to_string(), 2))?;
+        if let Some(mistake) = mistake {
+            print_error(&format!(
+                "warning: {mistake}\nwarning: tallyd will not start with it; correct it, then: sudo tallyd check"
+            ));
+        }
+        Ok(self.readable.get_or_init(|| config))
+    }
+
     /// Opens the database beside the holder of its lock, for decisions of the operator.
     pub(super) async fn open_store(&self) -> Result<Store, CommandFailure> {
-        let store = Store::open_beside(self.config()?.database.location()?).await?;
+        let store = Store::open_beside(self.readable_config()?.database.location()?).await?;
         Ok(store.decided_by(&command_line_user()))
     }
 
     /// Opens the database; creates or migrates it first if no daemon works on it.
     pub(super) async fn open_or_create_store(&self) -> Result<Store, CommandFailure> {
-        let location = self.config()?.database.location()?;
+        let location = self.readable_config()?.database.location()?;
         match DatabaseLock::acquire(location.path()) {
             Ok(lock) => match Store::open(&location, &lock).await {
                 // The leader, on whichever host, has created it.

@@ -10,6 +10,7 @@
 //! | `csv.rs` | operators' CSV files |
 //! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
+//! | `wait_notes.rs` | what keeps an answer away, for a person who waits |
 //! | `logging.rs` | the log of a process |
 //! | `examples.rs` | the examples in the help |
 //! | `manual.rs` | the manual pages |
@@ -29,6 +30,7 @@ mod local_time;
 mod logging;
 mod manual;
 mod output;
+mod wait_notes;
 
 use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
 use self::commands::daemon::{check, init, notify, pages, pause, quota, run, schema, status};

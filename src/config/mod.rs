@@ -116,6 +116,35 @@ impl Config {
         }))
     }
 
+    /// Reads the configuration for a command that needs the database alone. A mistake outside of `[database]` is
+    /// returned beside it, and the other sections have the defaults then.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, or names no database without a mistake.
+    pub fn load_for_database(
+        file: &Path,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(Self, Option<ConfigError>), ConfigError> {
+        let (text, mut environment) = (read_file(file)?, environment.into_iter().collect::<Vec<_>>());
+        let mistake = match Self::read_layers(&text, environment.clone(), Some(file.into())) {
+            Ok(config) => return Ok((config, None)),
+            Err(mistake) => mistake,
+        };
+        environment.retain(|(name, _)| name.starts_with("TALLYD_DATABASE__") || !name.starts_with("TALLYD_"));
+        let section = text.lines().map(str::trim).skip_while(|line| *line != "[database]").skip(1);
+        let keys: Vec<&str> = section.take_while(|line| !line.starts_with('[')).collect();
+        // The default is no guess at a database whose name a mistake hides.
+        if !keys.iter().any(|key| key.starts_with("path") || key.starts_with("url")) {
+            return Err(mistake);
+        }
+        let text =
+            format!("[service]\nbase_url = \"https://service.example\"\n[database]\n{}", keys.join("\n"));
+        match Self::read_layers(&text, environment, Some(file.into())) {
+            Ok(config) => Ok((config, Some(mistake))),
+            Err(_) => Err(mistake),
+        }
+    }
+
     /// Reads a configuration from text, without an environment.
     ///
     /// # Errors

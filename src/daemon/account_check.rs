@@ -8,7 +8,7 @@ use super::start_error::StartError;
 use crate::exec::{self, JobContext, JobError, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunTrigger, WarehouseId};
-use crate::store::{Durability, StoreError};
+use crate::store::{Durability, OTHER_ACCOUNT, StoreError};
 use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ impl AccountIdentity {
             let found = sync::lists_any_warehouse(context, run, known).await;
             let (outcome, summary) = match &found {
                 Ok(true) => (RunOutcome::Ok, "another address or key of the same account".to_owned()),
-                Ok(false) => (RunOutcome::Failed, "the address or the key is of another account".to_owned()),
+                Ok(false) => (RunOutcome::Failed, OTHER_ACCOUNT.to_owned()),
                 Err(error) => (RunOutcome::Failed, error.to_string()),
             };
             (found, (outcome, summary))

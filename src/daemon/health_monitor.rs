@@ -6,13 +6,12 @@
 
 use super::metrics::CallCounter;
 use super::notifiers::Notifiers;
-use super::{boot_id, metrics, systemd};
+use super::{metrics, settings, systemd};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::journal::RunOutcome;
-use crate::limiter;
-use crate::model::{Moment, Timestamp};
+use crate::model::{Clock, Moment, Timestamp};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -23,7 +22,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct HealthMonitor {
     metrics: Option<PathBuf>,
-    limits: limiter::LimiterSettings,
+    /// Inputs of the judgement; the times are those of the start or reload.
+    inputs: HealthInputs,
     started: Timestamp,
     /// The count of calls for the metrics; `None` before the first page.
     calls: Option<CallCounter>,
@@ -43,12 +43,12 @@ struct HourSummary {
 }
 
 impl HealthMonitor {
-    pub(super) fn new(config: &Config, started: Timestamp) -> Self {
-        let (metrics, limits) = (config.metrics_file.clone(), config.limits.clone());
+    pub(super) fn new(config: &Config, clock: &dyn Clock, started: Timestamp) -> Self {
+        let inputs = settings::health_inputs(config, clock, DaemonState::Running);
         let (logged, summary, notifiers) = (BTreeMap::new(), "working".to_owned(), Notifiers::new(config));
         Self {
-            metrics,
-            limits,
+            metrics: config.metrics_file.clone(),
+            inputs,
             started,
             calls: None,
             logged,
@@ -58,8 +58,9 @@ impl HealthMonitor {
         }
     }
 
-    pub(super) fn reload(&mut self, config: &Config) {
-        (self.metrics, self.limits) = (config.metrics_file.clone(), config.limits.clone());
+    pub(super) fn reload(&mut self, config: &Config, clock: &dyn Clock) {
+        self.metrics.clone_from(&config.metrics_file);
+        self.inputs = settings::health_inputs(config, clock, DaemonState::Running);
         self.notifiers.reload(config);
     }
 
@@ -80,6 +81,7 @@ impl HealthMonitor {
             self.summary = line;
         }
         self.notifiers.collect(context, &health).await?;
+        context.store.note_standbys().await?;
         self.write_metrics(context, &health).await
     }
 
@@ -96,19 +98,13 @@ impl HealthMonitor {
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
-        let inputs = HealthInputs {
-            daemon: DaemonState::Running,
-            limits: self.limits.clone(),
-            boot_id: boot_id(&*context.clock),
-            now: context.now(),
-            moment: context.moment(),
-        };
+        let inputs = HealthInputs { now: context.now(), moment: context.moment(), ..self.inputs.clone() };
         Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 
     async fn write_metrics(&mut self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {
         let Some(file) = &self.metrics else { return Ok(()) };
-        let (store, limit, now) = (&context.store, self.limits.own_limit(), context.now());
+        let (store, limit, now) = (&context.store, self.inputs.limits.own_limit(), context.now());
         let calls = match &mut self.calls {
             Some(calls) => calls,
             none => none.insert(CallCounter::start(store, context.session_id, self.started).await?),
@@ -164,12 +160,16 @@ impl HealthMonitor {
 
     fn log_findings(&mut self, health: &HealthReport, now: Moment) {
         let before = std::mem::take(&mut self.logged);
-        for finding in health.findings.iter().filter(|finding| finding.needs_operator()) {
+        for finding in health.all_findings().filter(|finding| finding.needs_operator()) {
             if finding.code == FindingCode::Stale {
                 log_stale_jobs(health, finding);
                 continue;
             }
             let name = finding.identity();
+            // A consequence is in the line of its cause, and stays open if it was logged before.
+            if !health.findings.contains(finding) && !before.contains_key(&name) {
+                continue;
+            }
             let last = before.get(&name).copied().filter(|last| now.duration_since(*last) < LOG_INTERVAL);
             if last.is_none() && !self.logged.contains_key(&name) {
                 log_finding(finding, health);

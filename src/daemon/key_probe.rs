@@ -60,7 +60,7 @@ impl KeyProbe {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 "the keys are copies made at the start (systemd credentials, environment): after you replace \
-                 the key, `systemctl restart` applies it"
+                 the key, `sudo systemctl restart` applies it"
             );
         }
         let (mut delays, now) = (RetryDelays::slow_retry(), Instant::now());

@@ -31,6 +31,7 @@ pub(crate) use notifiers::notice_sender;
 pub use registry::run_job;
 pub(crate) use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
+pub(crate) use settings::health_inputs;
 pub use start::Daemon;
 pub use start_error::StartError;
 pub use system_clock::{SystemClock, boot_id};

@@ -81,7 +81,8 @@ impl Daemon {
                 next.extend(due.filter(|due| *due <= self.context.now()).map(|_| JobKind::Settle));
             }
         }
-        HealthMonitor::new(&self.config, self.context.now()).tell_once(&self.context).await?;
+        let (clock, now) = (&*self.context.clock, self.context.now());
+        HealthMonitor::new(&self.config, clock, now).tell_once(&self.context).await?;
         self.close().await?;
         Ok(once)
     }

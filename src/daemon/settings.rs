@@ -3,9 +3,9 @@
 use crate::client::HttpSettings;
 use crate::config::{self, Config, JobConfig, ServiceConfig};
 use crate::exec::{BackupSettings, JobSettings};
-use crate::health::FREE_FLOOR_BYTES;
-use crate::model::{JobKind, Timestamp};
-use crate::store::JobSchedule;
+use crate::health::{DaemonState, FREE_FLOOR_BYTES, HealthInputs};
+use crate::model::{Clock, JobKind, Timestamp};
+use crate::store::{JobSchedule, host_name};
 use std::time::Duration;
 
 /// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
@@ -20,6 +20,21 @@ pub(super) fn heartbeat_interval(takeover_after: Duration) -> Duration {
 /// but the last heartbeat may be older by two intervals then, if one was lost.
 pub(super) fn send_within(takeover_after: Duration) -> Duration {
     heartbeat_interval(takeover_after)
+}
+
+/// Returns the inputs of the health judgement beside the database, for a daemon in this state.
+pub(crate) fn health_inputs(config: &Config, clock: &dyn Clock, daemon: DaemonState) -> HealthInputs {
+    HealthInputs {
+        daemon,
+        host: host_name(),
+        keys: config.service.keys.places(),
+        at_once: false,
+        call_timeout: config.service.timeout,
+        limits: config.limits.clone(),
+        boot_id: super::boot_id(clock),
+        now: clock.now(),
+        moment: clock.moment(),
+    }
 }
 
 pub(super) fn http_settings(service: &ServiceConfig) -> HttpSettings {

@@ -278,14 +278,14 @@ impl Daemon {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 keys,
-                "{keys}: changed, but in force only after `systemctl restart`"
+                "{keys}: changed, but in force only after `sudo systemctl restart`"
             );
         }
         if config.service.keys.needs_restart() {
             tracing::warn!(
                 event = event::DAEMON_WARNING,
                 "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
-                 `systemctl restart` applies it"
+                 `sudo systemctl restart` applies it"
             );
         }
     }
@@ -387,7 +387,7 @@ async fn tell_start(
     let notifiers = &config.notifiers;
     if was_interrupted {
         let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
-        let todo = "nothing; if it comes often, see: journalctl -u tallyd -p warning";
+        let todo = "nothing; if it comes often, see: sudo journalctl -u tallyd -p warning";
         tell_occurrence(write, notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
     }
     Ok(())

@@ -26,7 +26,7 @@ pub enum StartError {
     /// The daemon of another host leads the schema of a server.
     #[error(
         "the tallyd on {host} leads this account and makes its calls, so this host makes none: let it work, or stop it \
-         there (`systemctl stop tallyd`). If that host is gone, start the daemon here: it takes over"
+         there (`sudo systemctl stop tallyd`). If that host is gone, start the daemon here: it takes over"
     )]
     Led {
         /// Host of the leader.

@@ -108,7 +108,7 @@ impl Supervisor {
             schedules: config.jobs.enabled_schedules().into_iter().collect(),
             due,
             watch: context.store.watch_writes(),
-            health_monitor: HealthMonitor::new(config, context.now()),
+            health_monitor: HealthMonitor::new(config, &*context.clock, context.now()),
             context,
             key_probe,
             heartbeat,
@@ -217,7 +217,7 @@ impl Supervisor {
 
     pub(super) async fn apply_reload(&mut self, config: &Config) -> Result<(), StoreError> {
         self.schedules = config.jobs.enabled_schedules().into_iter().collect();
-        self.health_monitor.reload(config);
+        self.health_monitor.reload(config, &*self.context.clock);
         self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
     }
 

@@ -78,7 +78,7 @@ impl JobContext {
     ) -> Result<Permit, JobError> {
         if lane != Lane::Probe && self.limiter.is_refused() {
             return Err(JobError::KeyRefused(
-                "the key was refused before, and no probe has succeeded since".into(),
+                "it was refused before, and no probe has succeeded since".into(),
             ));
         }
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)

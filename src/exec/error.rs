@@ -14,7 +14,7 @@ pub enum JobError {
     #[error("{0}")]
     Paused(String),
     /// The platform refuses the key.
-    #[error("the platform refuses the key: {0}; check both key files; a corrected key needs no restart")]
+    #[error("the platform refuses the key: {0}")]
     KeyRefused(String),
     /// The platform refused this content for good.
     #[error("the platform refused {what}: {why}")]

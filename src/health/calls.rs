@@ -1,8 +1,8 @@
 //! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
 use super::finding::{Finding, FindingCode};
-use super::is_paused;
-use crate::model::{JobKind, Timestamp, format_elapsed};
+use super::{HealthInputs, is_paused};
+use crate::model::{JobKind, Timestamp, counted, format_elapsed};
 use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,8 +17,9 @@ const FAILING_PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
 /// Wait of a change from which on failing writes are reported.
 const FAILING_WAIT: Duration = Duration::from_secs(60);
 
-pub(super) fn judge_calls(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
-    if let Some(found) = platform_unreachable(&rows.calls, now) {
+pub(super) fn judge_calls(rows: &HealthRows, inputs: &HealthInputs) -> Vec<Finding> {
+    let (now, least) = (inputs.now, if inputs.at_once { (1, Duration::ZERO) } else { UNANSWERED_CALLS });
+    if let Some(found) = platform_unreachable(&rows.calls, least, now) {
         return vec![found];
     }
     calls_fail(&rows.calls, now).into_iter().chain(failing_pushes(rows, now)).collect()
@@ -39,11 +40,12 @@ fn failing_streak<'a, T>(
     (failed.len() >= least && now.duration_since(since) >= spanning).then_some((failed.len(), *newest, since))
 }
 
-fn platform_unreachable(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
+fn platform_unreachable(calls: &[CallRow], least: (usize, Duration), now: Timestamp) -> Option<Finding> {
     let unanswered = calls.iter().take_while(|call| call.status.is_none());
-    let (count, newest, since) = failing_streak(unanswered, |call| call.sent_ms, UNANSWERED_CALLS, now)?;
+    let (count, newest, since) = failing_streak(unanswered, |call| call.sent_ms, least, now)?;
     let text = format!(
-        "the platform cannot be reached: the last {count} call(s), since {since}, got no answer ({})",
+        "the platform cannot be reached: {} without an answer since {since} ({})",
+        counted(count, "call"),
         call_message(newest)
     );
     let todo = "check the network and `service.base_url`: tallyd check --online";
@@ -91,7 +93,7 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     let found: Vec<Finding> = failing
         .map(|(count, newest, since)| {
             let text = format!(
-                "the pushes fail: the last {count} call(s) of {}, since {since}, were refused or lost; the platform: {}",
+                "the pushes fail: the last {count} calls of {}, since {since}, were refused or lost; the platform: {}",
                 newest.operation,
                 call_message(newest)
             );
@@ -108,7 +110,7 @@ fn failing_runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "the pushes fail: the last {count} run(s), for {}, sent nothing; the last: {}",
+        "the pushes fail: the last {count} runs, for {}, sent nothing; the last: {}",
         format_elapsed(now.duration_since(since)),
         newest.summary.as_deref().unwrap_or("no reason was recorded")
     );

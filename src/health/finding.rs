@@ -10,10 +10,16 @@ code_enum! {
         Paused = "paused",
         /// The database that a daemon has open is not the file at its path.
         DatabaseReplaced = "database_replaced",
+        /// The keys or the address are of another account than the database.
+        OtherAccount = "other_account",
         /// The platform refuses the key.
         KeyRefused = "key_refused",
         /// No daemon runs.
         NoDaemon = "no_daemon",
+        /// A host that stood by, or led, is away.
+        StandbyAway = "standby_away",
+        /// The disk is short of space.
+        DiskLow = "disk_low",
         /// The platform cannot be reached.
         Unreachable = "unreachable",
         /// Every call fails.
@@ -30,8 +36,6 @@ code_enum! {
         Stale = "stale",
         /// The last good backup of the database is too old.
         BackupOld = "backup_old",
-        /// The disk is short of space.
-        DiskLow = "disk_low",
         /// The clock jumped, so nothing of the journal is deleted by age.
         NotPruned = "not_pruned",
         /// Changes wait longer than they should.
@@ -54,6 +58,8 @@ code_enum! {
         Unreadable = "unreadable",
         /// Tracked SKUs that the platform does not return.
         MissingSkus = "missing_skus",
+        /// No SKU is tracked.
+        NothingTracked = "nothing_tracked",
     }
 }
 
@@ -93,6 +99,8 @@ pub struct Finding {
     pub text: String,
     /// Next step, with the command.
     pub what_to_do: String,
+    /// Findings that follow from this one and need no step of their own.
+    pub consequences: Vec<Finding>,
 }
 
 impl Finding {
@@ -110,6 +118,7 @@ impl Finding {
             subjects: Vec::new(),
             text: one_line(&text.into()),
             what_to_do: one_line(&todo.into()),
+            consequences: Vec::new(),
         }
     }
 
@@ -126,7 +135,11 @@ impl Finding {
     pub fn identity(&self) -> (FindingCode, Vec<String>) {
         let has_subjects = matches!(
             self.code,
-            FindingCode::Paused | FindingCode::QuotaHold | FindingCode::PushFails | FindingCode::Stale
+            FindingCode::Paused
+                | FindingCode::QuotaHold
+                | FindingCode::PushFails
+                | FindingCode::Stale
+                | FindingCode::StandbyAway
         );
         (self.code, if has_subjects { self.subjects.clone() } else { Vec::new() })
     }

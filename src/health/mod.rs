@@ -5,6 +5,7 @@
 //! often false.
 
 mod calls;
+mod cause;
 mod finding;
 mod outbox;
 #[cfg(test)]
@@ -16,7 +17,7 @@ use crate::limiter::{
     self, BadRequestForecast, EndingHold, LimiterState, QuotaStatus, forecast_bad_requests,
 };
 use crate::model::time::DAY;
-use crate::model::{JobKind, Moment, Timestamp, format_age, format_elapsed};
+use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
     BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow,
     Store, StoreError,
@@ -34,6 +35,10 @@ const NAMES_MAX: usize = 3;
 /// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls in
 /// flight and for the log.
 pub const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
+/// Time after a call's time-out in which its answer is committed.
+const COMMIT_MAX: Duration = Duration::from_secs(30);
+/// Time within which calls count towards the quota.
+const QUOTA_WINDOW: Duration = Duration::from_mins(1);
 /// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
 const PAUSE_MAX: Duration = Duration::from_hours(24);
 
@@ -53,6 +58,14 @@ pub enum DaemonState {
 pub struct HealthInputs {
     /// State of the lock.
     pub daemon: DaemonState,
+    /// Name of this host.
+    pub host: String,
+    /// Sources of the integration key and of the gateway key: files, or variables of the environment.
+    pub keys: [String; 2],
+    /// True for somebody who waits: a hold and a call without an answer count before they last.
+    pub at_once: bool,
+    /// Time-out of a call.
+    pub call_timeout: Duration,
     /// The account's limits.
     pub limits: limiter::LimiterSettings,
     /// Boot id of the host, for the moments of the journal.
@@ -89,27 +102,32 @@ impl HealthReport {
         self.rows.pauses.iter().any(|pause| pause.job == job)
     }
 
-    /// Returns the findings to show: pauses, and all that need an operator.
+    /// Returns the findings to show. Missing SKUs are counted elsewhere.
     pub fn shown_findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|found| found.needs_operator() || found.code == FindingCode::Paused)
+        self.findings.iter().filter(|found| found.code != FindingCode::MissingSkus)
+    }
+
+    /// Returns the findings, each followed by its consequences.
+    pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().flat_map(|found| std::iter::once(found).chain(&found.consequences))
     }
 
     /// Returns the state in one line.
     pub fn status_line(&self) -> String {
         let mut for_operator = self.findings.iter().filter(|finding| finding.needs_operator());
         let Some(first) = for_operator.next() else {
-            let paused = self.shown_findings().next();
-            return paused.map_or_else(|| "all is well".to_owned(), Finding::full_text);
+            let note = self.shown_findings().next();
+            return note.map_or_else(|| "all is well".to_owned(), Finding::full_text);
         };
         match for_operator.count() {
             0 => first.full_text(),
-            more => format!("{} (and {more} more finding(s))", first.full_text()),
+            more => format!("{} (and {})", first.full_text(), counted(more, "more finding")),
         }
     }
 
     /// Returns the sum of the counts of a code; 0 without a finding.
     pub fn count_of(&self, code: FindingCode) -> i64 {
-        self.findings.iter().filter(|finding| finding.code == code).map(|finding| finding.count).sum()
+        self.all_findings().filter(|finding| finding.code == code).map(|finding| finding.count).sum()
     }
 }
 
@@ -118,15 +136,42 @@ impl HealthReport {
 /// # Errors
 /// Fails if the database cannot be read.
 pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<HealthReport, StoreError> {
-    let rows = store.health_rows(inputs.now).await?;
+    let rows = store.health_rows(inputs.now, inputs.now.minus(inputs.call_timeout + COMMIT_MAX)).await?;
+    judge_store(store, rows, inputs).await
+}
+
+/// Returns the findings that keep a change queued just now from being sent, or a call from being answered, causes first.
+///
+/// # Errors
+/// Fails if the database cannot be read.
+pub async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Result<Vec<Finding>, StoreError> {
+    let inputs = HealthInputs { at_once: true, ..inputs };
+    let report = judge_store(store, store.obstacle_rows(inputs.now).await?, &inputs).await?;
+    let calls = store.call_counts(inputs.now.minus(QUOTA_WINDOW)).await?;
+    let used = quota_used(calls.iter().map(|count| count.calls).sum(), &report.quota, &inputs);
+    let is_obstacle =
+        |found: &Finding| found.code != FindingCode::Paused || found.subjects == [JobKind::Push.as_str()];
+    Ok(report.findings.into_iter().filter(is_obstacle).chain(used).collect())
+}
+
+/// Returns the finding for a quota that is used up, but for the calls that are reserved for operators.
+fn quota_used(calls: i64, quota: &QuotaStatus, inputs: &HealthInputs) -> Option<Finding> {
+    let limit = i64::from(inputs.limits.own_limit()) * i64::from(quota.share_permille) / 1000;
+    let text = format!("the quota is used up: {} in the last 60 s, {limit} allowed", counted(calls, "call"));
+    let todo = "wait for at most a minute; what the calls are for: tallyd status --all";
+    let found = Finding::new(FindingCode::QuotaHold, 1, text, todo).with_subjects(["the quota"]);
+    (calls + i64::from(inputs.limits.reserved_calls) >= limit).then_some(found)
+}
+
+async fn judge_store(
+    store: &Store,
+    rows: HealthRows,
+    inputs: &HealthInputs,
+) -> Result<HealthReport, StoreError> {
     let bad = store.exchange_bad_requests(&inputs.boot_id, (inputs.now, inputs.moment), DAY).await?;
     let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| inputs.now.minus(ago)).collect();
-    let mut report = judge_rows(rows, &bad, inputs);
-    if let Err(error) = store.check_free_space(FREE_FLOOR_BYTES) {
-        let at = report.findings.iter().position(|found| found.code > FindingCode::DiskLow);
-        report.findings.insert(at.unwrap_or(report.findings.len()), disk_low(&error));
-    }
-    Ok(report)
+    let disk_low = store.check_free_space(FREE_FLOOR_BYTES).err().map(|error| error.to_string());
+    Ok(judge_rows(HealthRows { disk_low, ..rows }, &bad, inputs))
 }
 
 /// Applies the rules. Pure.
@@ -138,12 +183,20 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     let mut findings: Vec<Finding> =
         rows.pauses.iter().map(|pause| paused_job(pause, &rows, inputs.now)).collect();
     findings.extend((inputs.daemon == DaemonState::OtherFile).then(database_replaced));
-    findings.extend(key_refused(&rows));
-    let no_daemon = no_daemon(&rows, inputs.daemon);
-    let is_by_cron = rows.last_session.is_some_and(is_cron);
+    findings.extend(rows.is_other_account.then(other_account));
+    findings.extend(key_refused(&rows, &inputs.keys));
+    let of_changes = outbox::judge_outbox(&rows, &limiter_state, inputs);
+    let is_late = of_changes.iter().any(|found| found.code == FindingCode::Waiting);
+    let no_daemon = no_daemon(&rows, inputs, is_late);
+    // For a database worked by cron, the stale job is the better message, so it comes first.
+    let is_by_cron = !is_late && rows.last_session.is_some_and(is_cron);
     findings.extend(no_daemon.clone().filter(|_| !is_by_cron));
-    findings.extend(calls::judge_calls(&rows, inputs.now));
-    findings.extend(long_holds(&quota, inputs.now));
+    findings
+        .extend(rows.away.iter().map(|(host, seen_ms)| away_host(host, Timestamp(*seen_ms), &inputs.host)));
+    findings.extend(rows.disk_low.as_deref().map(disk_low));
+    findings.extend(calls::judge_calls(&rows, inputs));
+    let least = if inputs.at_once { Duration::ZERO } else { LONG_HOLD };
+    findings.extend(holds_over(&quota, least, inputs.now));
     findings.extend(bad_request_lines(&quota, &budget));
     let backup = rows.backup.filter(|_| !is_paused(&rows, "backup"));
     let backup = backup.and_then(|backup| old_backup(backup, inputs.now));
@@ -156,13 +209,14 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     findings.extend(rows.jobs.iter().filter(|row| row.stale && !has_finding(&row.job)).map(stale_job));
     findings.extend(backup);
     findings.extend(unpruned);
-    // For a database worked by cron, the stale job is the better message, so it comes first.
     findings.extend(no_daemon.filter(|_| is_by_cron));
-    findings.extend(outbox::judge_outbox(&rows, &limiter_state, inputs));
+    findings.extend(of_changes);
     findings.extend(unshown_writes(&rows.mismatches));
     findings.extend(quarantined_entries(&rows.quarantined));
     findings.extend(unreadable_records(&rows));
     findings.extend((rows.missing_skus > 0).then(|| missing_skus(rows.missing_skus)));
+    findings.extend(rows.tracks_nothing.then(nothing_tracked));
+    let findings = cause::group_by_cause(findings);
     let oldest_pending = rows.waiting.iter().map(|row| Timestamp(row.since_ms)).min();
     HealthReport { findings, rows, quota, bad_requests: budget, oldest_pending }
 }
@@ -177,7 +231,9 @@ fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
     let mut text = pause.to_text();
     if pause.job == JobKind::Push.as_str() {
         let waiting: i64 = rows.waiting.iter().map(|row| row.changes).sum();
-        text.push_str(&format!("; {waiting} change(s) wait"));
+        if waiting > 0 {
+            text.push_str(&format!("; {} pending", counted(waiting, "change")));
+        }
     }
     let severity = match now.duration_since(since) >= PAUSE_MAX {
         true => FindingSeverity::Person,
@@ -195,12 +251,35 @@ pub fn database_replaced() -> Finding {
     Finding::new(FindingCode::DatabaseReplaced, 1, text, todo)
 }
 
-fn key_refused(rows: &HealthRows) -> Option<Finding> {
-    rows.is_refused.then(|| {
-        let todo =
-            "write the right key into its file; with the packaged unit, then: systemctl restart tallyd";
-        Finding::new(FindingCode::KeyRefused, 1, "the platform refuses the key", todo)
-    })
+fn other_account() -> Finding {
+    let text = "the keys or the address are of another account than the database, so nothing is sent";
+    let todo = "write the right ones, then: sudo systemctl restart tallyd";
+    Finding::new(FindingCode::OtherAccount, 1, text, todo)
+}
+
+/// Returns the finding for a refused key. The platform's message tells which key it means, as far as anything does.
+fn key_refused(rows: &HealthRows, [integration, gateway]: &[String; 2]) -> Option<Finding> {
+    let refused = rows.calls.iter().find(|call| call.verdict == "refused");
+    let message = refused.and_then(|call| call.message.as_deref());
+    let key = match message.map(str::to_lowercase) {
+        Some(message) if message.contains("gateway") => format!("the gateway key from {gateway}"),
+        Some(message) if message.contains("company") => format!("the integration key from {integration}"),
+        _ => format!("the integration key from {integration}, or the gateway key from {gateway}"),
+    };
+    let message = message.map_or_else(String::new, |message| format!(" (`{message}`)"));
+    let text = format!("the platform refuses {key}{message}");
+    let todo = "write the right key there, then: sudo systemctl restart tallyd";
+    rows.is_refused.then(|| Finding::new(FindingCode::KeyRefused, 1, text, todo))
+}
+
+/// Returns the finding for a host that stood by or led, and is away.
+fn away_host(host: &str, seen: Timestamp, this_host: &str) -> Finding {
+    let place = if host == this_host { "here, on" } else { "on" };
+    let text = format!(
+        "tallyd does not run {place} {host}, which stood by or led until {seen}: it takes nothing over"
+    );
+    let todo = "start it there: sudo systemctl start tallyd; a host that is gone for good is named for a day";
+    Finding::new(FindingCode::StandbyAway, 1, text, todo).with_since(seen).with_subjects([host])
 }
 
 /// Returns true if `run --once` works on the database, for instance from cron, and its last run was good.
@@ -208,14 +287,24 @@ fn is_cron(session: LastSessionRow) -> bool {
     session.is_once && session.is_good && session.ended_ms.is_some()
 }
 
-fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
-    let todo = "start it: systemctl start tallyd; the reason for its end: journalctl -u tallyd -n 50";
-    let is_stale = rows.jobs.iter().any(|row| row.stale);
+/// Returns the finding for no daemon. Between two runs of `run --once` it is a note, as long as no change is late.
+fn no_daemon(rows: &HealthRows, inputs: &HealthInputs, is_late: bool) -> Option<Finding> {
+    let todo =
+        "start it: sudo systemctl start tallyd; the reason for its end: sudo journalctl -u tallyd -n 50";
+    let is_overdue = is_late || rows.jobs.iter().any(|row| row.stale);
+    let waiting: i64 = rows.waiting.iter().map(|row| row.changes).sum();
     let since = rows.last_session.and_then(|session| session.ended_ms).map(Timestamp);
     let text = match (rows.last_session, since) {
-        _ if daemon != DaemonState::NotRunning => return None,
+        _ if inputs.daemon != DaemonState::NotRunning => return None,
+        _ if inputs.at_once => {
+            "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs".to_owned()
+        }
         (None, _) => "tallyd does not run, and has never run on this database".to_owned(),
-        (Some(session), _) if is_cron(session) && !is_stale => return None,
+        (Some(session), _) if is_cron(session) && waiting == 0 && !is_overdue => return None,
+        (Some(session), Some(ended)) if is_cron(session) && waiting > 0 => format!(
+            "no daemon runs, and {} for the next `tallyd run --once`; the last one ended at {ended}",
+            if waiting == 1 { "1 change waits".to_owned() } else { format!("{waiting} changes wait") }
+        ),
         (Some(session), None) => format!(
             "tallyd does not run: the one that started at {} ended in the middle of its work",
             Timestamp(session.started_ms)
@@ -225,12 +314,17 @@ fn no_daemon(rows: &HealthRows, daemon: DaemonState) -> Option<Finding> {
         ),
         (Some(_), Some(ended)) => format!("tallyd does not run; it ended in good order at {ended}"),
     };
-    Some(Finding { since, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
+    let severity = match rows.last_session.is_some_and(is_cron) && !is_overdue {
+        true => FindingSeverity::Note,
+        false => FindingSeverity::Person,
+    };
+    Some(Finding { since, severity, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
 }
 
-fn long_holds(quota: &QuotaStatus, now: Timestamp) -> Vec<Finding> {
+/// Returns the holds that last longer than `least` from now.
+fn holds_over(quota: &QuotaStatus, least: Duration, now: Timestamp) -> Vec<Finding> {
     let todo = "wait for its end; if the platform ordered it by mistake: tallyd quota lift";
-    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > LONG_HOLD);
+    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > least);
     let found = long.map(|hold| {
         let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
         found.with_since(hold.since).with_subjects([&*hold.what])
@@ -290,9 +384,9 @@ fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
     Some(Finding::new(FindingCode::BackupOld, 1, text, todo).with_since(since))
 }
 
-fn disk_low(error: &StoreError) -> Finding {
+fn disk_low(text: &str) -> Finding {
     let todo = "free space on that disk; work continues by itself";
-    Finding::new(FindingCode::DiskLow, 1, error.to_string(), todo)
+    Finding::new(FindingCode::DiskLow, 1, text, todo)
 }
 
 fn not_pruned(run: &EndedRunRow) -> Finding {
@@ -322,8 +416,8 @@ fn quarantined_entries(rows: &[QuarantineRow]) -> Option<Finding> {
         .iter()
         .map(|row| format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try()));
     let text = format!(
-        "{} entry(ies) are quarantined, because every call that names them fails: {}",
-        rows.len(),
+        "{} in quarantine, because every call with such an entry fails: {}",
+        counted(rows.len(), "entry"),
         first_names(named, rows.len())
     );
     let todo = "correct them at the platform, then: tallyd quarantine retry ENTRY";
@@ -336,8 +430,8 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
     let since = rows.iter().map(|row| row.since_ms).min()?;
     let named = rows.iter().map(|row| format!("{} ({}: {})", row.subject, row.job, row.why));
     let text = format!(
-        "{} record(s) could not be read at any poll since {}, so their facts are old: {}",
-        rows.len(),
+        "{} unreadable at each poll since {}, so what they show is old: {}",
+        counted(rows.len(), "record"),
         Timestamp(since),
         first_names(named, rows.len())
     );
@@ -347,9 +441,15 @@ fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
 }
 
 fn missing_skus(skus: i64) -> Finding {
-    let text = format!("{skus} tracked SKU(s) are missing at the platform");
+    let text = format!("{} missing at the platform", counted(skus, "tracked SKU"));
     let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list --missing");
     Finding { severity: FindingSeverity::Note, ..found }
+}
+
+fn nothing_tracked() -> Finding {
+    let text = "no SKU is tracked, so no stock is read from the platform";
+    let todo = "track the SKUs: tallyd sku add SKU, or tallyd sku import FILE";
+    Finding { severity: FindingSeverity::Note, ..Finding::new(FindingCode::NothingTracked, 1, text, todo) }
 }
 
 /// Returns the first names, and the number of the others.

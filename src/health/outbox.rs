@@ -4,7 +4,7 @@
 use super::finding::{Finding, FindingCode};
 use super::{DaemonState, HealthInputs, first_names, is_paused};
 use crate::limiter::{HoldScope, LimiterState};
-use crate::model::{JobKind, Operation, Timestamp, format_elapsed};
+use crate::model::{JobKind, Operation, Timestamp, counted, format_elapsed};
 use crate::outbox::{ChangeKind, Reason, quote_key};
 use crate::store::{HealthRows, OrphanTrackingRow, RejectedRow, WaitingRow};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &Hea
     let is_orphan = |row: &WaitingRow| row.why.as_deref() == Some(FindingCode::AwaitsNoShipment.as_str());
     let waiting = rows.waiting.iter().filter(|row| !is_orphan(row));
     // While the pushes are paused, every change waits, and the pause is the finding.
-    let waiting = waiting.filter(|_| !is_paused(rows, JobKind::Push.as_str()));
+    let waiting = waiting.filter(|row| is_being_sent(row) || !is_paused(rows, JobKind::Push.as_str()));
     let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
     findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
     findings.extend(rows.restore.as_ref().map(unreleased_restore));
@@ -47,7 +47,8 @@ struct BacklogHealth<'a> {
     allowance: Duration,
     /// True if a write was accepted recently: the backlog moves.
     is_moving: bool,
-    is_refused: bool,
+    /// Time in which the next `run --once` comes, by the time between the last two.
+    until_once: Duration,
     /// End of the last pause of the pushes; no change was late before.
     resumed: Option<Timestamp>,
 }
@@ -72,29 +73,32 @@ impl<'a> BacklogHealth<'a> {
             late_after,
             allowance: late_after + minutes(calls),
             is_moving,
-            is_refused: rows.is_refused,
+            until_once: until_once(rows),
             resumed: rows.pushes_resumed,
         }
     }
 
     fn late_change(&self, row: &WaitingRow) -> Option<Finding> {
-        // Without a daemon a change is late only if a session has found it waiting.
-        if self.inputs.daemon == DaemonState::NotRunning && row.first_session_ms.is_none() {
-            return None;
-        }
         let since = Timestamp(row.since_ms);
         let (held_until, hold) = self.last_hold(row).unzip();
         let froms = [Some(since), row.first_session_ms.map(Timestamp), held_until, self.resumed];
         let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
-        if waited <= self.late_after || (self.is_moving && waited <= self.allowance) {
+        let is_for_once = self.inputs.daemon == DaemonState::NotRunning && row.first_session_ms.is_none();
+        if is_for_once && waited <= self.until_once {
+            return None;
+        }
+        let is_in_time = waited <= self.late_after || (self.is_moving && waited <= self.allowance);
+        if is_in_time && !is_being_sent(row) {
             return None;
         }
         let waits = format_elapsed(self.inputs.now.duration_since(since));
         let (why, todo) = self.wait_reason(row, hold);
         let text = format!(
-            "{} change(s) ({}) wait longer than they should, `{}` for {waits}: {why}",
-            row.changes, row.kind, row.key
+            "{} ({}) pending for too long, `{}` for {waits}: {why}",
+            counted(row.changes, "change"),
+            row.kind,
+            row.key
         );
         let todo = format!("{todo}; the oldest: tallyd outbox show {}", quote_key(&row.key));
         let found = Finding::new(FindingCode::Waiting, row.changes, text, todo);
@@ -121,12 +125,13 @@ impl<'a> BacklogHealth<'a> {
     fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let reason = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.inputs.daemon != DaemonState::Running {
-            return reason("no daemon runs on this database", "start it: systemctl start tallyd");
-        }
-        if self.is_refused {
-            return reason("the platform refuses the key", "write the right key into its file");
+            return reason("no daemon runs on this database", "start it: sudo systemctl start tallyd");
         }
         match row.why.as_deref() {
+            Some("sending") => reason(
+                "they are being sent for longer than a call can take, so the outcome of a call was not recorded",
+                "sudo systemctl restart tallyd, which checks them at the platform",
+            ),
             Some("quarantined") => reason(
                 "an entry of the changes is quarantined, because calls with it fail",
                 "see: tallyd quarantine list",
@@ -156,6 +161,16 @@ impl<'a> BacklogHealth<'a> {
     }
 }
 
+fn is_being_sent(row: &WaitingRow) -> bool {
+    row.why.as_deref() == Some("sending")
+}
+
+/// Returns the time in which the next `run --once` comes: twice that between the last two.
+fn until_once(rows: &HealthRows) -> Duration {
+    let starts = rows.last_session.and_then(|last| Some((last.started_ms, last.once_before_ms?)));
+    starts.map_or(Duration::ZERO, |(last, before)| 2 * Timestamp(last).duration_since(Timestamp(before)))
+}
+
 fn operations_of(kind: &str) -> &'static [Operation] {
     use Operation as Op;
     match kind.parse::<ChangeKind>() {
@@ -178,8 +193,8 @@ fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Find
     let since = late.iter().map(|row| row.since_ms).min()?;
     let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.shipment_key));
     let text = format!(
-        "{} tracking number(s) wait for a shipment that no change creates: {}",
-        late.len(),
+        "{} for a shipment that no change creates: {}",
+        counted(late.len(), "tracking number"),
         first_names(named, late.len())
     );
     let todo = "insert that `shipment.create`, or cancel them (tallyd outbox cancel KEY) and insert them with the right key";
@@ -201,7 +216,7 @@ fn state_findings(rows: &HealthRows) -> Vec<Finding> {
     let finding = |(state, code, text): (&str, FindingCode, &str)| {
         let (_, count) = rows.changes.iter().find(|(name, count)| name == state && *count > 0)?;
         let todo = format!("see: tallyd outbox list --state {state}");
-        Some(Finding::new(code, *count, format!("{count} change(s) are {text}"), todo))
+        Some(Finding::new(code, *count, format!("{} {text}", counted(*count, "change")), todo))
     };
     states.into_iter().filter_map(finding).collect()
 }
@@ -209,7 +224,7 @@ fn state_findings(rows: &HealthRows) -> Vec<Finding> {
 fn rejected_changes(row: &RejectedRow) -> Finding {
     let RejectedRow { changes, key, reason, detail, since_ms } = row;
     let (reason, detail) = (reason.as_deref().unwrap_or("-"), detail.as_deref().unwrap_or("-"));
-    let text = format!("{changes} change(s) were rejected, the newest is `{key}` ({reason}: {detail})");
+    let text = format!("{} rejected, the newest is `{key}` ({reason}: {detail})", counted(changes, "change"));
     let todo = "see: tallyd outbox list --state rejected; then: tallyd outbox acknowledge KEY… or --all";
     let found = Finding::new(FindingCode::Rejected, *changes, text, todo);
     found.with_since(Timestamp(*since_ms)).with_subjects([&**key])

@@ -1,7 +1,7 @@
 //! Tests of the health rules, one by one, on possible rows.
 
 use super::*;
-use crate::store::{CallRow, EndedRunRow, OrphanTrackingRow, PauseRow, RejectedRow, WaitingRow};
+use crate::store::{CallRow, OrphanTrackingRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -16,8 +16,17 @@ fn ago(minutes: u64) -> Timestamp {
 }
 
 fn inputs(daemon: DaemonState) -> HealthInputs {
-    let limits = limiter::LimiterSettings::default();
-    HealthInputs { daemon, limits, boot_id: "b".into(), now: NOW, moment: Moment(9) }
+    HealthInputs {
+        daemon,
+        host: "a".into(),
+        keys: ["/k/integration-key".into(), "/k/gateway-key".into()],
+        at_once: false,
+        call_timeout: Duration::from_secs(30),
+        limits: limiter::LimiterSettings::default(),
+        boot_id: "b".into(),
+        now: NOW,
+        moment: Moment(9),
+    }
 }
 
 fn judged(rows: HealthRows) -> HealthReport {
@@ -39,8 +48,12 @@ fn check_alarms(health: &HealthReport, codes: &[&str], words: &[&str]) {
 
 fn worked(is_once: bool, is_good: bool, ended: Option<u64>) -> HealthRows {
     let ended_ms = ended.map(|minutes| ago(minutes).0);
-    let worked = LastSessionRow { started_ms: ago(90).0, ended_ms, is_once, is_good };
+    let worked = LastSessionRow { started_ms: ago(90).0, ended_ms, is_once, is_good, once_before_ms: None };
     HealthRows { last_session: Some(worked), ..HealthRows::default() }
+}
+
+fn pause(job: &str, minutes: u64) -> PauseRow {
+    PauseRow { job: job.into(), since_ms: ago(minutes).0, until_ms: None, why: "stocktaking".into() }
 }
 
 fn jobs(name: &str, stale: bool) -> Vec<JobHealthRow> {
@@ -146,9 +159,116 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
     for (why, words) in reasons {
         check_alarms(&judged(waiting(why, 1, 9)), &["waiting"], &[words, "`oldest` for 9 min"]);
     }
-    let refused = judged(HealthRows { is_refused: true, ..waiting(None, 1, 9) });
-    check_alarms(&refused, &["key_refused", "waiting"], &[]);
-    assert!(refused.findings[1].text.contains("refuses the key"), "{:?}", refused.findings);
+}
+
+/// A refused key delays every job and every change: one finding, with the key and its file, and the rest below it.
+#[test]
+fn a_refused_key_is_one_finding_with_its_file_and_its_consequences_below_it() {
+    let refused = |message: &str| CallRow {
+        message: Some(message.into()),
+        ..call("GET /api/Company/WorkQueue", "refused", Some(403), 30)
+    };
+    let health = |message: &str| {
+        let pushes = [0, 1, 3].map(|minutes| ended_run("failed", "why", minutes)).to_vec();
+        let jobs = [jobs("balances", true), jobs("warehouses", true)].concat();
+        judged(HealthRows {
+            is_refused: true,
+            calls: vec![refused(message)],
+            pushes,
+            jobs,
+            ..waiting(None, 1, 9)
+        })
+    };
+    let (gateway, both) = ("the gateway key from /k/gateway-key", "or the gateway key from /k/gateway-key");
+    for (message, words) in [
+        ("Access denied: the Gateway subscription key is not valid.", gateway),
+        ("The key does not belong to a company.", "the integration key from /k/integration-key (`The key"),
+        ("Forbidden", both),
+    ] {
+        let health = health(message);
+        check_alarms(&health, &["key_refused"], &[words, message, "sudo systemctl restart tallyd"]);
+        let below: Vec<_> = health.findings[0].consequences.iter().map(|found| found.code.as_str()).collect();
+        assert_eq!(below, ["push_fails", "stale", "stale", "waiting"]);
+        let restarts = health.all_findings().filter(|found| format!("{found:?}").contains("restart")).count();
+        assert_eq!(restarts, 1, "one says what to do");
+        assert_eq!(health.count_of(FindingCode::Stale), 2, "metrics count them all");
+    }
+}
+
+/// Each cause stands once, with what it delays below it.
+#[test]
+fn a_cause_stands_once_with_its_consequences_below_it() {
+    let late = || HealthRows { jobs: jobs("balances", true), ..waiting(None, 4, 60) };
+    let silent: Vec<CallRow> = [1, 20, 40].iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect();
+    let hold = held(r#""account""#, "rate", NOW, 10);
+    let cases: [(HealthRows, DaemonState, &str); 4] = [
+        (HealthRows { calls: silent, ..late() }, DaemonState::Running, "unreachable"),
+        (HealthRows { disk_low: Some("full".into()), ..late() }, DaemonState::Running, "disk_low"),
+        (
+            HealthRows { limiter_state: hold, ..HealthRows { waiting: vec![], ..late() } },
+            DaemonState::Running,
+            "quota_hold",
+        ),
+        (
+            HealthRows { last_session: worked(false, false, None).last_session, ..late() },
+            DaemonState::NotRunning,
+            "no_daemon",
+        ),
+    ];
+    for (rows, daemon, cause) in cases {
+        let health = judge_rows(rows, &[], &inputs(daemon));
+        check_alarms(&health, &[cause], &[]);
+        assert!(
+            health.findings[0].consequences.iter().any(|found| found.code == FindingCode::Stale),
+            "{cause}"
+        );
+    }
+}
+
+#[test]
+fn a_change_in_sending_for_longer_than_a_call_can_take_is_a_finding() {
+    let stuck = HealthRows { pauses: vec![pause("push", 9)], ..waiting(Some("sending"), 2, 1) };
+    let health = judged(stuck);
+    check_alarms(&health, &["waiting"], &["2 changes (quantity.set)", "`oldest` for 60 s", "not recorded"]);
+}
+
+#[test]
+fn a_host_that_stood_by_is_missed_and_on_itself_no_daemon_runs() {
+    for (host, words) in [("a", "does not run here, on a"), ("b", "does not run on b")] {
+        let away = vec![(host.to_owned(), ago(3).0)];
+        let health = judged(HealthRows { away, ..worked(false, true, None) });
+        check_alarms(&health, &["standby_away"], &[words, "sudo systemctl start"]);
+    }
+}
+
+#[test]
+fn keys_of_another_account_are_the_cause_that_no_daemon_runs() {
+    let rows = HealthRows { is_other_account: true, ..worked(false, false, Some(1)) };
+    let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
+    check_alarms(&health, &["other_account"], &["are of another account"]);
+    assert_eq!(health.count_of(FindingCode::NoDaemon), 1, "below its cause");
+}
+
+/// A short hold and one call without an answer are told to somebody who waits, not by `status`.
+#[test]
+fn somebody_who_waits_is_told_at_once() {
+    let silent = vec![call(UPDATE, "not_sent", None, 1)];
+    let hold = held(r#""account""#, "rate", NOW, 1);
+    for (rows, code) in [
+        (HealthRows { calls: silent, ..HealthRows::default() }, "unreachable"),
+        (HealthRows { limiter_state: hold, ..HealthRows::default() }, "quota_hold"),
+    ] {
+        check_alarms(&judged(rows.clone()), &[], &[]);
+        let inputs = HealthInputs { at_once: true, ..inputs(DaemonState::Running) };
+        check_alarms(&judge_rows(rows, &[], &inputs), &[code], &[]);
+    }
+}
+
+#[test]
+fn without_a_tracked_sku_the_first_step_is_named() {
+    let health = judged(HealthRows { tracks_nothing: true, ..worked(false, true, None) });
+    assert!(health.is_healthy());
+    check_alarms(&health, &[], &["no SKU is tracked", "tallyd sku import FILE"]);
 }
 
 /// A hold that just ended counts too, because the calls that waited for it now go one after the other.
@@ -178,12 +298,26 @@ fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
 
 #[test]
 fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
-    for (found, late) in [(None, 0), (Some(ago(50).0), 1)] {
+    // The last two runs began 90 min ago, and the given minutes ago.
+    for (found, before, late) in [(None, 150, 0), (None, 110, 1), (Some(ago(50).0), 150, 1)] {
         let mut rows = HealthRows { waiting: waiting(None, 1, 60).waiting, ..worked(true, true, Some(40)) };
         rows.waiting[0].first_session_ms = found;
+        rows.last_session.iter_mut().for_each(|last| last.once_before_ms = Some(ago(before).0));
         let health = judge_rows(rows, &[], &inputs(DaemonState::NotRunning));
         assert_eq!(health.count_of(FindingCode::Waiting), late, "{:?}", health.findings);
+        assert_eq!(health.is_healthy(), late == 0);
+        check_alarms(
+            &health,
+            &["no_daemon"][..late as usize],
+            &["1 change waits for the next `tallyd run --once`"],
+        );
     }
+    let by_hand = HealthRows { waiting: waiting(None, 1, 60).waiting, ..worked(true, true, Some(40)) };
+    check_alarms(
+        &judge_rows(by_hand, &[], &inputs(DaemonState::NotRunning)),
+        &["no_daemon"],
+        &["1 change waits"],
+    );
 }
 
 #[test]
@@ -283,13 +417,13 @@ fn what_needs_a_person_is_named() {
     check_alarms(&health, &["awaits_nobody", "held", "in_doubt", "rejected", "quarantined"], &[]);
     let texts: Vec<&str> = health.findings.iter().map(|found| found.text.as_str()).collect();
     assert!(texts[0].contains("`t` names `s`"), "{texts:?}");
-    assert_eq!((texts[1], texts[2]), ("2 change(s) are held", "1 change(s) are in doubt"));
-    let newest = "3 change(s) were rejected, the newest is `r` (unknown_sku: no SKU)";
+    assert_eq!((texts[1], texts[2]), ("2 changes held", "1 change in doubt"));
+    let newest = "3 changes rejected, the newest is `r` (unknown_sku: no SKU)";
     assert!(texts[3].contains(newest), "{texts:?}");
     let names = ["SKU-3 (", "and 2 more"];
     assert!(names.iter().all(|name| texts[4].contains(name)) && !texts[4].contains('\n'), "{texts:?}");
     assert_eq!(health.findings[4].subjects.len(), 5, "all of them for programs");
-    assert!(health.status_line().ends_with("(and 4 more finding(s))"), "{}", health.status_line());
+    assert!(health.status_line().ends_with("(and 4 more findings)"), "{}", health.status_line());
 }
 
 #[test]
@@ -297,17 +431,12 @@ fn a_long_hold_and_a_threshold_of_the_budget_are_told_as_ever() {
     let hold = held(r#""account""#, "bad_requests", NOW, 10);
     let rows = HealthRows { limiter_state: hold, ..HealthRows::default() };
     let health = judge_rows(rows, &[ago(1); 320], &inputs(DaemonState::Running));
-    check_alarms(&health, &["quota_hold", "bad_requests"], &["by mistake: tallyd quota lift"]);
+    check_alarms(&health, &["quota_hold"], &["by mistake: tallyd quota lift"]);
+    assert_eq!(health.count_of(FindingCode::BadRequests), 320, "below the wait that it brought");
 }
 
 #[test]
 fn a_pause_is_shown_first_and_is_no_alarm_until_it_may_be_forgotten() {
-    let pause = |job: &str, minutes: u64| PauseRow {
-        job: job.into(),
-        since_ms: ago(minutes).0,
-        until_ms: None,
-        why: "stocktaking".into(),
-    };
     let failing = (0..3).map(|n| call(UPDATE, "rejected", Some(404), n * 70)).collect::<Vec<_>>();
     let rows = |minutes| HealthRows {
         pauses: vec![pause("push", minutes)],
@@ -318,7 +447,7 @@ fn a_pause_is_shown_first_and_is_no_alarm_until_it_may_be_forgotten() {
     check_alarms(
         &health,
         &[],
-        &["push is paused since", "stocktaking; 4 change(s) wait", "tallyd resume push"],
+        &["push is paused since", "stocktaking; 4 changes pending", "tallyd resume push"],
     );
     assert_eq!(health.findings[0].code, FindingCode::Paused);
     check_alarms(&judged(rows(24 * 60)), &["paused"], &[]);

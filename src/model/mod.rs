@@ -5,6 +5,7 @@
 
 mod backoff;
 mod code_enum;
+mod counted;
 mod decider;
 mod ids;
 mod job_kind;
@@ -21,6 +22,7 @@ pub mod time;
 
 pub use backoff::RetryDelays;
 pub(crate) use code_enum::code_enum;
+pub use counted::counted;
 pub use decider::Decider;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,

@@ -33,7 +33,7 @@ pub async fn collect_notices(
         return Ok(());
     }
     let told: BTreeSet<(String, String)> = store.notice_findings().await?.into_iter().collect();
-    let open: BTreeMap<(String, String), &Finding> = open_findings(health);
+    let open: BTreeMap<(String, String), &Finding> = open_findings(health, &told);
     let has_news = told.len() != open.len() || open.keys().any(|finding| !told.contains(finding));
     if !has_news && !store.notice_is_due().await? {
         return Ok(());
@@ -96,15 +96,18 @@ impl NewItems {
     }
 }
 
-/// Returns the findings to tell by code and subject.
-fn open_findings(health: &HealthReport) -> BTreeMap<(String, String), &Finding> {
+/// Returns the findings to tell by code and subject. A consequence that was told stays open; else its cause is told.
+fn open_findings<'a>(
+    health: &'a HealthReport,
+    told: &BTreeSet<(String, String)>,
+) -> BTreeMap<(String, String), &'a Finding> {
     let findings =
-        health.findings.iter().filter(|found| found.needs_operator() && !is_told_by_change(found.code));
+        health.all_findings().filter(|found| found.needs_operator() && !is_told_by_change(found.code));
     let named = findings.map(|found| {
         let (code, subjects) = found.identity();
         ((code.as_str().to_owned(), subjects.join(", ")), found)
     });
-    named.collect()
+    named.filter(|(name, found)| health.findings.contains(found) || told.contains(name)).collect()
 }
 
 fn new_findings(

@@ -49,6 +49,6 @@ impl NotifierSettings {
     /// Returns true if no finding of the notifier's topics needs an operator.
     pub fn is_well(&self, health: &HealthReport) -> bool {
         let concerns = |code| self.topics.contains(&finding_topic(code));
-        !health.findings.iter().any(|found| found.needs_operator() && concerns(found.code))
+        !health.all_findings().any(|found| found.needs_operator() && concerns(found.code))
     }
 }

@@ -32,7 +32,10 @@ code_enum! {
 pub fn finding_topic(code: FindingCode) -> NoticeTopic {
     match code {
         FindingCode::KeyRefused => NoticeTopic::Key,
-        FindingCode::DatabaseReplaced | FindingCode::NoDaemon => NoticeTopic::Daemon,
+        FindingCode::DatabaseReplaced
+        | FindingCode::OtherAccount
+        | FindingCode::NoDaemon
+        | FindingCode::StandbyAway => NoticeTopic::Daemon,
         FindingCode::Paused
         | FindingCode::Unreachable
         | FindingCode::CallsFail
@@ -49,7 +52,8 @@ pub fn finding_topic(code: FindingCode) -> NoticeTopic {
         | FindingCode::InDoubt
         | FindingCode::Quarantined
         | FindingCode::Unreadable
-        | FindingCode::MissingSkus => NoticeTopic::Held,
+        | FindingCode::MissingSkus
+        | FindingCode::NothingTracked => NoticeTopic::Held,
         FindingCode::Restored => NoticeTopic::Restored,
         FindingCode::Rejected => NoticeTopic::Rejected,
         FindingCode::NotShown => NoticeTopic::Conflict,

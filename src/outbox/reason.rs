@@ -73,7 +73,7 @@ reasons! {
     /// Rejected: the platform has no such warehouse.
     ///
     /// Held: answers minutes apart show no such link of an update's product.
-    UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, `tallyd outbox cancel KEY` if it is held, and insert the change under a new key";
+    UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, and insert the change under a new key";
     /// Rejected: the quantity of a kit follows from its components.
     Kit = "kit", "set the components' quantities (`tallyd product components`)";
     /// Rejected: the stock level drifted, and the policy prefers the platform's quantity.
@@ -83,13 +83,13 @@ reasons! {
     /// Rejected: a line belongs to another order or shipment.
     ///
     /// Held: answers minutes apart show the line nowhere.
-    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), `tallyd outbox cancel KEY` if it is held, and insert the change under a new key; a held change with correct ids is sent once the platform shows them";
+    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), cancel the change if it is held, and insert it under a new key; a held change with correct ids is sent once the platform shows them";
     /// Rejected: the shipment of the tracking will never be created.
     NoShipment = "no_shipment", "see the shipment's change (`tallyd outbox show`); insert a new one and its tracking under new keys";
     /// Rejected: the platform refused the change; its message is in the detail.
     ///
     /// Held: the platform refuses to show a part that the change names.
-    ServiceRefused = "service_refused", "correct the fault in the platform's message, and insert the change under a new key; tallyd retries a held one (`tallyd outbox retry KEY` retries now)";
+    ServiceRefused = "service_refused", "correct the fault in the platform's message, and insert the change under a new key; a held one is tried again by tallyd";
 
     /// Cancelled: a later count replaces the change.
     Superseded = "superseded", "nothing";

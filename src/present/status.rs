@@ -1,11 +1,11 @@
 //! The health of the account, with the figures behind it.
 
 use super::call_budget::CallBudgetReport;
-use super::daemon_state::{leader_state, leads_elsewhere, lock_state};
+use super::daemon_state::{daemon_state, leader_state, leads_elsewhere, lock_state};
 use super::{ViewError, time_text};
 use crate::config::Config;
 use crate::daemon;
-use crate::health::{self, DaemonState, Finding, HealthInputs, HealthReport};
+use crate::health::{self, DaemonState, Finding, HealthReport};
 use crate::model::Clock;
 use crate::store::{LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk};
 use serde_json::{Map, Value, json};
@@ -32,7 +32,7 @@ impl StatusReport {
         store: Result<Store, StoreError>,
         counts: Option<MirrorCounts>,
     ) -> Result<Result<Self, Finding>, ViewError> {
-        let mut inputs = health_inputs(config, clock)?;
+        let mut inputs = daemon::health_inputs(config, clock, lock_state(config)?);
         let store = match store {
             Err(_)
                 if inputs.daemon == DaemonState::OtherFile
@@ -108,9 +108,12 @@ fn finding_sentences(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }
 
-/// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
-fn health_inputs(config: &Config, clock: &dyn Clock) -> Result<HealthInputs, ViewError> {
-    let daemon = lock_state(config)?;
-    let (now, moment) = (clock.now(), clock.moment());
-    Ok(HealthInputs { daemon, limits: config.limits.clone(), boot_id: daemon::boot_id(clock), now, moment })
+/// Returns the findings that keep a change queued just now from being sent, the first cause first; none if it goes.
+pub(crate) async fn find_obstacles(
+    config: &Config,
+    clock: &dyn Clock,
+    store: &Store,
+) -> Result<Vec<Finding>, ViewError> {
+    let inputs = daemon::health_inputs(config, clock, daemon_state(config, store).await?);
+    Ok(health::find_obstacles(store, inputs).await?)
 }

@@ -9,7 +9,7 @@
 
 use super::snapshot::PendingStockLevel;
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, Sku, StockLevel, Timestamp, WarehouseId};
+use crate::model::{ChangeId, Sku, StockLevel, Timestamp, WarehouseId, counted};
 use crate::outbox::Reason;
 use crate::reconcile::StockLevelStep;
 use crate::reconcile::brake::{self, BrakeDecision, BrakeTrip, ProjectedWrite, judge_brakes};
@@ -187,7 +187,8 @@ async fn hold_trips(
             event = event::BRAKE_TRIPPED,
             trip,
             changes,
-            "{what}; {changes} change(s) are held: check them, then tallyd outbox release --all, or cancel them"
+            "{what}; {} held: check them, then tallyd outbox release --all, or cancel them",
+            counted(changes, "change")
         );
     }
     Ok(Some(held))

@@ -4,7 +4,7 @@
 //! shows the fault. Zeroings are counted over a rolling hour plus the projected backlog, so that a slow
 //! series trips the brake too. A brake does not prove the quantities wrong; it asks the operator once.
 
-use crate::model::{ChangeId, Quantity, StockLevel, WarehouseId};
+use crate::model::{ChangeId, Quantity, StockLevel, WarehouseId, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -103,19 +103,20 @@ impl fmt::Display for BrakeTrip {
         match self {
             BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes: _ } => {
                 let HourCounts { zeroed, non_zero } = hour;
-                write!(f, "{now} stock levels would become 0 and {zeroed} became 0 within the hour, ")?;
-                write!(f, "of {non_zero} above 0")?;
-                match scope {
-                    BrakeScope::Everywhere => Ok(()),
-                    BrakeScope::Warehouse(id) => write!(f, " in warehouse {id}"),
-                }
-            }
-            BrakeTrip::Jump { largest: (level, from, to), changes } => {
-                let count = changes.len();
+                let place = match scope {
+                    BrakeScope::Everywhere => String::new(),
+                    BrakeScope::Warehouse(id) => format!(" in warehouse {id}"),
+                };
+                let [now, of] = [*now, *non_zero].map(|levels| counted(levels, "stock level"));
                 write!(
                     f,
-                    "{count} change(s) exceed the largest allowed jump, most of all {level} from {from} to {to}"
-                )
+                    "{now} would become 0, after {zeroed} within the last hour, of {of} above 0{place}"
+                )?;
+                f.write_str("; so many at once may be a mistake")
+            }
+            BrakeTrip::Jump { largest: (level, from, to), changes } => {
+                let count = counted(changes.len(), "change");
+                write!(f, "{count} beyond the largest allowed jump, most of all {level} from {from} to {to}")
             }
         }
     }

@@ -46,7 +46,7 @@ async fn the_fields_of_status_are_a_contract() {
     assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected change is news: {all}");
     let finding = json!({
         "code": "text", "severity": "text", "count": "number", "since": "text", "subjects": ["text"], "text": "text",
-        "what_to_do": "text"
+        "what_to_do": "text", "consequences": []
     });
     assert_eq!((shape(&all["findings"]), shape(&all["troubles"])), (json!([finding]), json!(["text"])));
     assert_eq!(

@@ -20,6 +20,7 @@ mod health;
 mod log_lines;
 mod monitoring;
 mod notices;
+mod obstacles;
 mod operator;
 mod page_blocks;
 mod postgres;

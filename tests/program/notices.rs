@@ -157,7 +157,17 @@ impl House {
     async fn health(&self) -> HealthReport {
         let limits = LimiterSettings::default();
         let (daemon, now) = (self.daemon, self.now);
-        let look = HealthInputs { daemon, limits, boot_id: "b".into(), now, moment: Moment(9) };
+        let look = HealthInputs {
+            daemon,
+            host: "here".into(),
+            keys: Default::default(),
+            at_once: false,
+            call_timeout: Duration::from_secs(30),
+            limits,
+            boot_id: "b".into(),
+            now,
+            moment: Moment(9),
+        };
         check_health(&self.store, &look).await.unwrap()
     }
 

@@ -36,6 +36,10 @@ const LOOK_MS: i64 = 3_600_000;
 async fn is_well(world: &World) {
     let look = HealthInputs {
         daemon: DaemonState::Running,
+        host: "here".into(),
+        keys: Default::default(),
+        at_once: false,
+        call_timeout: Duration::from_secs(30),
         limits: limiter::LimiterSettings::default(),
         boot_id: "simulated".into(),
         now: world.clock.now(),

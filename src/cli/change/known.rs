@@ -20,7 +20,7 @@ pub(in crate::cli) struct WarehouseNames(Vec<(i64, String)>);
 impl WarehouseNames {
     /// Reads the warehouses; none if there is no database yet.
     pub(in crate::cli) async fn load(context: &CliContext) -> Result<Self, CommandFailure> {
-        match Store::open_beside(context.config()?.database.location()?).await {
+        match Store::open_beside(context.readable_config()?.database.location()?).await {
             Err(StoreError::Missing { .. }) => Ok(Self(Vec::new())),
             store => Ok(Self::read(&store?).await?),
         }
@@ -116,6 +116,22 @@ fn unknown_text(sort: &str, name: &str, nearest: Option<String>) -> String {
         Some(nearest) => format!("no {sort} `{name}` is known here; the nearest is `{nearest}`"),
         None => format!("no {sort} `{name}` is known here"),
     }
+}
+
+/// Number of lines with unknown names from which on one sentence stands for all of them.
+const MANY_LINES: usize = 10;
+
+/// Returns one sentence for many lines: the names of a first file are not wrong, but not known yet.
+pub(super) fn join_many(lines: Vec<String>) -> Vec<String> {
+    let first = match lines.first() {
+        Some(first) if lines.len() >= MANY_LINES => first,
+        _ => return lines,
+    };
+    vec![format!(
+        "{} lines name what is not known here; {first}. For SKUs that the platform has: tallyd sku import FILE, and \
+         import this file once tallyd has read them",
+        lines.len()
+    )]
 }
 
 /// Returns a sentence for each unknown name, with the index of its change.

@@ -18,11 +18,11 @@ pub(super) use crate::present::queue::without_nulls;
 use self::report::QueueReport;
 use super::context::CliContext;
 use super::output::{OutputArgs, plain_line, print_error};
+use super::wait_notes::with_wait_notes;
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
-use crate::model::JobKind;
 use crate::outbox::{self, ChangeBody};
-use crate::present::daemon_state::daemon_state;
+use crate::present::status::find_obstacles;
 use crate::store::{Durability, Store};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -149,7 +149,7 @@ pub(super) async fn queue_file(
         let number = changes.get(*index).and_then(|change| change.line_number).unwrap_or(0);
         format!("line {number}: {problem}")
     };
-    let lines: Vec<String> = problems.iter().map(line).collect();
+    let lines: Vec<String> = known::join_many(problems.iter().map(line).collect());
     if unknown.unknown {
         lines
             .iter()
@@ -215,15 +215,14 @@ async fn report_changes(
     queue: QueueArgs,
     (new, notes): (usize, &[String]),
 ) -> CommandResult {
-    let config = context.config()?;
+    let config = context.readable_config()?;
     let keys: Vec<&str> = changes.iter().map(|change| change.key.as_str()).collect();
-    let daemon = match queue.wait {
-        Some(limit) => wait::wait_for_outcomes(&config, store, &keys, limit).await?,
-        None => daemon_state(&config, store).await?,
-    };
+    if let Some(limit) = queue.wait {
+        with_wait_notes(context, wait::wait_for_outcomes(config, store, &keys, limit)).await?;
+    }
     let rows = store.outbox_queued(&keys).await?;
-    let pause = store.pause_of(JobKind::Push, context.now()).await?;
-    let report = QueueReport { rows, new, daemon, pause, wait: queue.wait };
+    let obstacles = find_obstacles(config, &context.clock(), store).await?;
+    let report = QueueReport { rows, new, obstacles, wait: queue.wait };
     if queue.output.json {
         notes.iter().for_each(|note| print_error(&plain_line(note)));
         let is_single = matches!(changes, [change] if change.line_number.is_none());

@@ -14,10 +14,10 @@ use crate::cli::CommandOutput;
 use crate::cli::csv;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{plain_line, pretty_json};
-use crate::health::{self, DaemonState};
-use crate::model::format_elapsed;
+use crate::health::{Finding, FindingCode};
+use crate::model::{counted, format_elapsed};
 use crate::outbox::{ChangeState, Reason, quote_key};
-use crate::store::{PauseRow, QueuedChange};
+use crate::store::QueuedChange;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -31,47 +31,40 @@ pub(super) struct QueueReport {
     pub(super) rows: Vec<QueuedChange>,
     /// The number of new changes; the keys of the others were known already.
     pub(super) new: usize,
-    pub(super) daemon: DaemonState,
-    /// The pause of the pushes, if one is in force.
-    pub(super) pause: Option<PauseRow>,
+    /// Obstacles of pending changes, the first cause first.
+    pub(super) obstacles: Vec<Finding>,
     /// The longest wait; `None`: nothing was waited for.
     pub(super) wait: Option<Duration>,
-}
-
-/// The reason that no change is sent, and the remedy.
-struct Obstacle {
-    message: String,
-    what_to_do: String,
 }
 
 fn is_outstanding(row: &QueuedChange) -> bool {
     row.state == ChangeState::Pending || row.state.is_in_flight()
 }
 
+/// Returns true if no daemon works on the database.
+fn is_absence(found: &Finding) -> bool {
+    matches!(found.code, FindingCode::NoDaemon | FindingCode::DatabaseReplaced)
+}
+
 impl QueueReport {
     /// Returns the warning of a command that does not wait.
     pub(super) fn warning(&self) -> Option<String> {
-        let obstacle = self.obstacle().filter(|_| self.wait.is_none() && self.has_outstanding())?;
-        Some(format!("{}; {}", local_sentence(obstacle.message), obstacle.what_to_do))
+        // A wait of seconds needs no warning.
+        let lasts =
+            |found: &&Finding| !matches!(found.code, FindingCode::QuotaHold | FindingCode::Unreachable);
+        let is_waiting = self.wait.is_none() && self.has_outstanding();
+        let obstacle = self.obstacles.first().filter(lasts).filter(|_| is_waiting)?;
+        Some(local_sentence(obstacle.full_text()))
     }
 
-    fn obstacle(&self) -> Option<Obstacle> {
-        match (self.daemon, &self.pause) {
-            (DaemonState::OtherFile, _) => {
-                let finding = health::database_replaced();
-                Some(Obstacle { message: finding.text, what_to_do: finding.what_to_do })
-            }
-            (DaemonState::NotRunning, _) => Some(Obstacle {
-                message: "no daemon runs: nothing is sent until one starts, or `tallyd run --once` runs"
-                    .into(),
-                what_to_do: "start it: systemctl start tallyd".into(),
-            }),
-            (DaemonState::Running, Some(pause)) => {
-                let what_to_do = "wait for its end, or run: tallyd resume".into();
-                Some(Obstacle { message: pause.to_text(), what_to_do })
-            }
-            (DaemonState::Running, None) => None,
-        }
+    /// Returns the obstacle of the change. What was sent already needs a daemon alone.
+    fn obstacle_of(&self, row: &QueuedChange) -> Option<&Finding> {
+        let concerns = |found: &&Finding| row.state == ChangeState::Pending || is_absence(found);
+        self.obstacles.first().filter(concerns).filter(|_| is_outstanding(row))
+    }
+
+    fn has_daemon(&self) -> bool {
+        !self.obstacles.iter().any(is_absence)
     }
 
     fn has_outstanding(&self) -> bool {
@@ -99,7 +92,7 @@ impl QueueReport {
         let known = self.rows.len() - self.new.min(self.rows.len());
         let mut text = match self.rows.as_slice() {
             [only] if self.new == 1 => format!("change {} is queued\n", plain_line(&only.key)),
-            _ => format!("{} change(s) queued, {known} known already by their keys\n", self.new),
+            _ => format!("{} queued, {known} known already by their keys\n", counted(self.new, "change")),
         };
         csv::append_notes(&mut text, notes);
         if let Some(limit) = self.wait {
@@ -131,7 +124,7 @@ impl QueueReport {
         if let Some(reason) = &row.reason {
             text.push_str(&format!(" ({reason})"));
         }
-        if is_outstanding(row) && self.daemon == DaemonState::Running {
+        if is_outstanding(row) && self.has_daemon() {
             text.push_str(&format!(" after {}", format_elapsed(limit)));
         }
         text.push_str(&format!(": {}\n", plain_line(&local_sentence(self.message(row)))));
@@ -142,8 +135,8 @@ impl QueueReport {
     }
 
     fn message(&self, row: &QueuedChange) -> String {
-        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
-            return obstacle.message;
+        if let Some(obstacle) = self.obstacle_of(row) {
+            return obstacle.text.clone();
         }
         let usual = match row.state {
             ChangeState::Pending => "queued, and not sent yet",
@@ -158,8 +151,8 @@ impl QueueReport {
     }
 
     fn what_to_do(&self, row: &QueuedChange) -> Option<String> {
-        if let Some(obstacle) = self.obstacle().filter(|_| is_outstanding(row)) {
-            return Some(obstacle.what_to_do);
+        if let Some(obstacle) = self.obstacle_of(row) {
+            return Some(obstacle.what_to_do.clone());
         }
         let reason = row.reason.as_deref().and_then(Reason::from_code);
         let of_state = || {
@@ -180,7 +173,7 @@ impl QueueReport {
             5
         } else if !self.has_outstanding() {
             0
-        } else if self.daemon == DaemonState::Running {
+        } else if self.has_daemon() {
             EXIT_OUTSTANDING
         } else {
             7
@@ -195,13 +188,13 @@ fn state_text(state: ChangeState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health;
     use crate::model::ChangeId;
     use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
-    use DaemonState::{NotRunning, OtherFile, Running};
 
     const WAIT: Option<Duration> = Some(Duration::from_secs(30));
 
-    fn report(states: &[ChangeState], daemon: DaemonState, wait: Option<Duration>) -> QueueReport {
+    fn report(states: &[ChangeState], obstacle: Option<FindingCode>, wait: Option<Duration>) -> QueueReport {
         let row = |(id, state): (i64, &ChangeState)| QueuedChange {
             id: ChangeId(id),
             key: format!("key-{id}").into(),
@@ -209,41 +202,38 @@ mod tests {
             reason: None,
             detail: None,
         };
-        QueueReport {
-            rows: (1..).zip(states).map(row).collect(),
-            new: states.len(),
-            daemon,
-            pause: None,
-            wait,
-        }
+        let obstacles = obstacle.map(|code| Finding { code, ..health::database_replaced() });
+        let obstacles = obstacles.into_iter().collect();
+        QueueReport { rows: (1..).zip(states).map(row).collect(), new: states.len(), obstacles, wait }
     }
 
     #[test]
     fn the_exit_code_is_that_of_the_worst_outcome() {
-        let cases: [(&[ChangeState], DaemonState, u8); 12] = [
-            (&[Applied], Running, 0),
-            (&[Applied], NotRunning, 0),
-            (&[Rejected], Running, 4),
-            (&[Cancelled], Running, 4),
-            (&[Held], Running, 5),
-            (&[Pending], Running, 6),
-            (&[Sending], Running, 6),
-            (&[InDoubt], Running, 6),
-            (&[Pending], NotRunning, 7),
-            (&[InDoubt], OtherFile, 7),
-            (&[Applied, Held, Rejected, Pending], Running, 4),
-            (&[Applied, Held, Pending], NotRunning, 5),
+        let cases: [(&[ChangeState], Option<FindingCode>, u8); 13] = [
+            (&[Applied], None, 0),
+            (&[Applied], Some(FindingCode::NoDaemon), 0),
+            (&[Rejected], None, 4),
+            (&[Cancelled], None, 4),
+            (&[Held], None, 5),
+            (&[Pending], None, 6),
+            (&[Pending], Some(FindingCode::KeyRefused), 6),
+            (&[Sending], None, 6),
+            (&[InDoubt], None, 6),
+            (&[Pending], Some(FindingCode::NoDaemon), 7),
+            (&[InDoubt], Some(FindingCode::DatabaseReplaced), 7),
+            (&[Applied, Held, Rejected, Pending], None, 4),
+            (&[Applied, Held, Pending], Some(FindingCode::NoDaemon), 5),
         ];
-        for (states, daemon, code) in cases {
-            assert_eq!(report(states, daemon, WAIT).exit_code(), code, "{states:?} {daemon:?}");
-            assert_eq!(report(states, daemon, None).exit_code(), 0, "nothing was waited for");
+        for (states, obstacle, code) in cases {
+            assert_eq!(report(states, obstacle, WAIT).exit_code(), code, "{states:?} {obstacle:?}");
+            assert_eq!(report(states, obstacle, None).exit_code(), 0, "nothing was waited for");
         }
     }
 
     #[test]
     fn a_text_lists_what_is_not_applied_and_counts_the_rest() {
         let states = [vec![Applied; 3], vec![Pending; LISTED_MAX + 2]].concat();
-        let text = report(&states, Running, WAIT).to_text_output(&[]).text;
+        let text = report(&states, None, WAIT).to_text_output(&[]).text;
         assert!(text.contains("22 pending, 3 applied\n"), "{text}");
         assert_eq!(text.matches("is pending after 30 s: queued, and not sent yet\n").count(), LISTED_MAX);
         assert!(text.ends_with("and 2 more: tallyd outbox list\n"), "{text}");
@@ -251,7 +241,7 @@ mod tests {
 
     #[test]
     fn one_change_is_an_object_and_a_file_is_a_list() {
-        let one = |is_single| report(&[Held], Running, WAIT).to_json_output(is_single).text;
+        let one = |is_single| report(&[Held], None, WAIT).to_json_output(is_single).text;
         assert!(serde_json::from_str::<Value>(&one(true)).unwrap().is_object());
         assert_eq!(serde_json::from_str::<Value>(&one(false)).unwrap().as_array().map(Vec::len), Some(1));
     }

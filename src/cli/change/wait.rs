@@ -16,7 +16,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// The interval at which the daemon's lock is inspected, because its release sends no notification.
 const DAEMON_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits until no change is outstanding, for at most `limit`, and returns the state of the daemon.
+/// Waits until no change is outstanding, for at most `limit`.
 ///
 /// Without a daemon it does not wait. A daemon that restarts is waited for: only its absence at two inspections
 /// in a row ends the wait.
@@ -25,7 +25,7 @@ pub(super) async fn wait_for_outcomes(
     store: &Store,
     keys: &[&str],
     limit: Duration,
-) -> Result<DaemonState, CommandFailure> {
+) -> Result<(), CommandFailure> {
     let mut watch = store.watch_writes();
     let mut daemon = daemon_state(config, store).await?;
     let mut has_been_absent = daemon != DaemonState::Running;
@@ -47,5 +47,5 @@ pub(super) async fn wait_for_outcomes(
             next_inspection = Instant::now() + DAEMON_INTERVAL;
         }
     }
-    Ok(daemon)
+    Ok(())
 }

@@ -40,7 +40,7 @@ pub enum ControlError {
     Unreadable(#[from] serde_json::Error),
     /// No answer came within the time limit.
     #[error(
-        "the running tallyd did not answer within {} s; the platform may have ordered a wait: see tallyd status",
+        "the running tallyd did not answer within {} s, so the request was withdrawn; what keeps it: tallyd status",
         REPLY_TIMEOUT.as_secs()
     )]
     ReplyTimeout,

@@ -94,29 +94,30 @@ pub(super) async fn answer_request(
     let answer = match request {
         ControlRequest::Keys {} => {
             let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
-            answer_in_run(context, JobKind::WorkQueue, ask).await?
+            answer_in_run(context, (JobKind::WorkQueue, request), ask).await?
         }
         ControlRequest::FindProducts { by_upc, ids } => {
             let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
             let ask = async |run| Ok(json!(sync::find_products(context, run, by, ids).await?));
-            answer_in_run(context, JobKind::Balances, ask).await?
+            answer_in_run(context, (JobKind::Balances, request), ask).await?
         }
         ControlRequest::Components { sku } => {
             let ask = async |run| Ok(json!(sync::read_components(context, run, sku).await?.0));
-            answer_in_run(context, JobKind::KitComponents, ask).await?
+            answer_in_run(context, (JobKind::KitComponents, request), ask).await?
         }
         ControlRequest::Verify { calls } => {
             let ask = async |run| Ok(json!(sync::verify_mirror(context, run, *calls).await?));
-            answer_in_run(context, JobKind::Balances, ask).await?
+            answer_in_run(context, (JobKind::Balances, request), ask).await?
         }
         ControlRequest::RunJob { job, input } => return run_job(context, job, input).await,
     };
     Ok((answer, None))
 }
 
+/// Makes the request in a run, whose input it is: the run is no pass of the job.
 async fn answer_in_run(
     context: &JobContext,
-    job: JobKind,
+    (job, request): (JobKind, &ControlRequest),
     ask: impl AsyncFnOnce(RunId) -> Result<Value, JobError>,
 ) -> Result<Value, JobError> {
     let work = async |run| {
@@ -131,7 +132,7 @@ async fn answer_in_run(
         (answer, end)
     };
     let end = RunEnd::Beside(Durability::Full);
-    exec::with_run(context, (job, RunTrigger::Operator), end, None, work).await?
+    exec::with_run(context, (job, RunTrigger::Operator), end, Some(&json!(request)), work).await?
 }
 
 async fn run_job(

@@ -128,14 +128,18 @@ fn a_jump_is_held_where_it_is_asked_for() {
 
 #[test]
 fn a_trip_names_its_numbers() {
-    let zeroed = "12 stock levels would become 0 and 3 became 0 within the hour, of";
-    for (elsewhere, of) in [(20, "40 above 0"), (900, "20 above 0 in warehouse 1")] {
+    let zeroed = "12 stock levels would become 0, after 3 within the last hour, of";
+    for (elsewhere, of) in [(20, "40 stock levels above 0"), (900, "20 stock levels above 0 in warehouse 1")]
+    {
         let tripped = trips(&writes(1, 12, 1, 5, 0), &hours(&[(1, 3, 20), (2, 0, elsewhere)]), SETTINGS);
-        assert_eq!(tripped.iter().map(BrakeTrip::to_string).collect::<Vec<_>>(), [format!("{zeroed} {of}")]);
+        assert_eq!(
+            tripped.iter().map(BrakeTrip::to_string).collect::<Vec<_>>(),
+            [format!("{zeroed} {of}; so many at once may be a mistake")]
+        );
     }
     let settings = BrakeSettings { max_quantity_jump: 10, ..SETTINGS };
     let tripped = trips(&writes(1, 1, 1, 0, 90), &hours(&[]), settings);
-    let jump = "1 change(s) exceed the largest allowed jump, most of all S1 in warehouse 1 from 0 to 90";
+    let jump = "1 change beyond the largest allowed jump, most of all S1 in warehouse 1 from 0 to 90";
     assert_eq!(tripped[0].to_string(), jump);
 }
 

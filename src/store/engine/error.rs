@@ -47,7 +47,7 @@ pub enum StoreError {
     #[error(
         "this tallyd does not lead the database {database}: a newer version of tallyd brought its schema to migration \
          {version}, and this version knows {known}. Install the newer version on this host too, then \
-         `systemctl restart tallyd`"
+         `sudo systemctl restart tallyd`"
     )]
     NewerSchema {
         /// The database.
@@ -104,7 +104,7 @@ pub enum StoreError {
     /// A daemon leads, on this host or another, and the operation must not run beside it.
     #[error(
         "the tallyd on {host} leads the database {database}, and only one process may work on it: stop that daemon \
-         (`systemctl stop tallyd`), or use a command that works beside it"
+         (`sudo systemctl stop tallyd`), or use a command that works beside it"
     )]
     Led {
         /// The database.

@@ -218,6 +218,39 @@ impl Store {
         Ok(names.iter().filter_map(|name| name.strip_prefix(&prefix)).map(str::to_owned).collect())
     }
 
+    /// Notes the hosts that stand by, and the leader beside them.
+    pub async fn note_standbys(&self) -> Result<()> {
+        const ACTION: &str = "note the standbys";
+        let Some(server) = self.location().server() else { return Ok(()) };
+        let sql = concat!(
+            "WITH s AS (SELECT substr(application_name, length($1) + 1) AS host FROM pg_stat_activity \
+                        WHERE starts_with(application_name, $1)) \
+             INSERT INTO host_seen (host_name, seen_ms) SELECT host, ",
+            server_ms!(),
+            " FROM (SELECT host FROM s UNION SELECT l.host_name FROM leadership l \
+                    JOIN journal_sequence j ON j.session_id = l.session_id WHERE EXISTS (SELECT 1 FROM s)) seen \
+             ON CONFLICT (host_name) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING seen_ms"
+        );
+        let mut writer = self.writer.acquire().await.context(ACTION)?;
+        let _: Option<(i64,)> = writer.first_row(sql, (server.standby_name(""),)).await.context(ACTION)?;
+        Ok(())
+    }
+
+    /// Returns the hosts that stood by or led within a day and are away, each with the time it was last seen. The leader
+    /// notes the hosts each minute.
+    pub async fn standbys_away(&self) -> Result<Vec<(String, i64)>> {
+        if !self.is_shared() {
+            return Ok(Vec::new());
+        }
+        let sql = concat!(
+            "SELECT host_name, seen_ms FROM host_seen WHERE ",
+            server_ms!(),
+            " - seen_ms BETWEEN 150000 AND 86400000 AND host_name NOT IN (SELECT l.host_name FROM leadership l \
+             JOIN journal_sequence j ON j.session_id = l.session_id) ORDER BY host_name"
+        );
+        self.fetch_all(sql, (), "find the hosts that are away").await
+    }
+
     /// Shows this process to [`Store::standbys`] until it leads.
     pub async fn show_standby(&self, host_name: Option<&str>) -> Result<()> {
         const ACTION: &str = "show that this host stands by";

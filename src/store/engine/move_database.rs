@@ -143,7 +143,7 @@ impl MoveEnds<'_> {
     fn lock(self, location: &DatabaseLocation) -> Result<DatabaseLock> {
         DatabaseLock::acquire(location.path()).map_err(|error| match error {
             LockError::Held { .. } => self.refused(format!(
-                "a running daemon uses {location}: stop it (`systemctl stop tallyd`) and repeat the move"
+                "a running daemon uses {location}: stop it (`sudo systemctl stop tallyd`) and repeat the move"
             )),
             error => error.into(),
         })

@@ -34,7 +34,7 @@ pub struct HealthRows {
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
-    /// Pending changes by kind and reason.
+    /// Pending changes by kind and reason, and those that are being sent for longer than a call can take.
     pub waiting: Vec<WaitingRow>,
     /// Pending tracking numbers whose shipment no change creates.
     pub orphans: Vec<OrphanTrackingRow>,
@@ -58,6 +58,14 @@ pub struct HealthRows {
     pub is_refused: bool,
     /// Number of SKUs that the platform does not return.
     pub missing_skus: i64,
+    /// True if no SKU is tracked and no change was ever queued.
+    pub tracks_nothing: bool,
+    /// True if the keys or the address were found to be of another account, and nothing ran since.
+    pub is_other_account: bool,
+    /// Hosts that stood by within a day and are away, each with the time it was last seen.
+    pub away: Vec<(String, i64)>,
+    /// Shortage of disk space as a sentence.
+    pub disk_low: Option<String>,
     /// Persisted state of the limiter, in the limiter's own format.
     pub limiter_state: Option<String>,
 }
@@ -73,6 +81,8 @@ pub struct LastSessionRow {
     pub is_once: bool,
     /// True if each of its latest runs ended `ok`.
     pub is_good: bool,
+    /// Start of the `run --once` before it, in milliseconds since 1970.
+    pub once_before_ms: Option<i64>,
 }
 
 /// State of the job `backup`.
@@ -92,7 +102,7 @@ pub struct WaitingRow {
     /// Kind, as inserted.
     pub kind: LossyText,
     /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
-    /// `behind_in_doubt`.
+    /// `behind_in_doubt`, `sending`.
     pub why: Option<String>,
     /// Number of changes.
     pub changes: i64,
@@ -230,7 +240,9 @@ const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
                       EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
                               AND r.trigger = 'once') AS is_once, \
                       NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
-                                  AND r.outcome <> 'ok') AS is_good \
+                                  AND r.outcome <> 'ok') AS is_good, \
+                      (SELECT max(p.started_ms) FROM run r JOIN session p ON p.id = r.session_id \
+                       WHERE r.id >= n.first AND r.trigger = 'once' AND p.id < s.id) AS once_before_ms \
                FROM (SELECT session_id, CASE WHEN id > 200 THEN id - 200 ELSE 0 END AS first FROM run \
                      WHERE trigger <> 'operator' ORDER BY id DESC LIMIT 1) n \
                JOIN session s ON s.id = n.session_id";
@@ -267,11 +279,12 @@ const RESTORE: &str = "SELECT what, at_ms FROM brake_trip \
 const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
                ORDER BY id DESC LIMIT $1";
 
-/// SQL: the records that at least two polls could not read and no poll has read since. A record is
-/// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
-/// it. Runs triggered by the outbox or an operator do not count.
+/// SQL: the records that at least two polls could not read, or that were not alone in their answer, and no poll has
+/// read since. Three in one answer are no odd record. A record is left out once an answer brought its SKU, or a
+/// later run of the whole job, `ok` or `partial`, passed without it.
 const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, \
-                                   p.exchange_id, r.id AS run_id, e.sent_ms, first_value(p.why) OVER ( \
+                                   p.exchange_id, r.id AS run_id, e.sent_ms, \
+                                   count(*) OVER (PARTITION BY p.exchange_id) AS beside, first_value(p.why) OVER ( \
                                        PARTITION BY r.job, coalesce(n.subject, 'record ' || p.record) \
                                        ORDER BY e.sent_ms, p.exchange_id, p.record, p.why) AS why \
                             FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
@@ -281,42 +294,72 @@ const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(n.subject, 'record
                               AND r.job NOT IN ('push', 'settle')), \
                     odd AS (SELECT job, subject, why, max(exchange_id) AS newest, max(run_id) AS newest_run, \
                                    count(DISTINCT exchange_id) AS polls, min(sent_ms) AS since_ms \
-                            FROM met GROUP BY job, subject, why HAVING count(DISTINCT exchange_id) > 1) \
+                            FROM met GROUP BY job, subject, why \
+                            HAVING count(DISTINCT exchange_id) > 1 OR max(beside) > 2) \
                SELECT job, subject, why, polls, since_ms FROM odd \
                WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
-                                 AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
+                                 AND l.outcome IN ('ok', 'partial') AND l.trigger <> 'outbox' AND l.input IS NULL) \
                  AND NOT EXISTS (SELECT 1 FROM product d JOIN read_batch g ON g.id = d.read_batch_id \
                                  WHERE d.sku = odd.subject AND odd.job = 'balances' \
                                    AND g.exchange_id > odd.newest) \
                ORDER BY job, subject";
 
+/// SQL: the changes claimed before `$1` whose call has no recorded outcome, as one [`WaitingRow`].
+const SENDING: &str = "SELECT min(kind) AS kind, 'sending' AS why, count(*) AS changes, min(key) AS key, \
+                      min(state_changed_ms) AS since_ms, min(state_changed_ms) AS first_session_ms, \
+                      CAST(NULL AS TEXT) AS detail FROM outbox \
+               WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending' AND state_changed_ms < $1 \
+               HAVING count(*) > 0";
+
+/// Summary of the run that found the keys or the address to be of another account.
+pub const OTHER_ACCOUNT: &str = "the address or the key is of another account";
+const IS_OTHER_ACCOUNT: &str = "SELECT EXISTS (SELECT 1 FROM run WHERE id = (SELECT max(id) FROM run) \
+               AND session_id = (SELECT max(id) FROM session) AND summary = $1)";
+
 const MISSING_SKUS: &str = "SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL";
+const TRACKS_NOTHING: &str =
+    "SELECT NOT EXISTS (SELECT 1 FROM tracked_sku) AND NOT EXISTS (SELECT 1 FROM outbox)";
 
 impl Store {
-    /// Returns all rows for the health judgement.
-    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows> {
+    /// Returns the rows for the judgement of what keeps a change from being sent. They are read quickly at any backlog.
+    pub async fn obstacle_rows(&self, now: Timestamp) -> Result<HealthRows> {
+        Ok(HealthRows {
+            pauses: self.pause_list(now).await?,
+            calls: self.health_calls(now, "TRUE").await?,
+            is_refused: self.key_is_refused().await?,
+            is_other_account: self
+                .fetch_value(IS_OTHER_ACCOUNT, (OTHER_ACCOUNT,), "read the last run")
+                .await?,
+            limiter_state: self.limiter_state().await?,
+            ..HealthRows::default()
+        })
+    }
+
+    /// Returns all rows for the health judgement. A call that was sent before `sent_before` is over.
+    pub async fn health_rows(&self, now: Timestamp, sent_before: Timestamp) -> Result<HealthRows> {
         let parked_since = now.minus(PARKED_MAX_AGE);
+        let mut waiting = self.health_waiting().await?;
+        waiting.extend(self.fetch_all(SENDING, (sent_before,), "find the changes being sent").await?);
         Ok(HealthRows {
             last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
-            pauses: self.pause_list(now).await?,
             pushes_resumed: self.pause_last_end(now).await?,
             jobs: self.fetch_all(JOBS, (now.0,), "read the health of the jobs").await?,
             backup: self.fetch_optional(BACKUP, (), "read when the last copy was made").await?,
             unpruned: self.fetch_optional(UNPRUNED, (), "read the last run of prune").await?,
             changes: self.outbox_counts().await?,
-            waiting: self.health_waiting().await?,
+            waiting,
+            away: self.standbys_away().await?,
             orphans: self.health_orphans().await?,
             restore: self.fetch_optional(RESTORE, (), "read the restore that is not released").await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
-            calls: self.health_calls(now, "TRUE").await?,
             writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,
             pushes: self.fetch_all(PUSHES, (PUSHES_MAX,), "read the last runs of push").await?,
             unreadable: self.fetch_all(UNREADABLE, (parked_since.0,), "read the unreadable records").await?,
             quarantined: self.quarantine_list().await?,
             mismatches: self.mismatch_list().await?,
-            is_refused: self.key_is_refused().await?,
             missing_skus: self.fetch_value(MISSING_SKUS, (), "count the missing SKUs").await?,
-            limiter_state: self.limiter_state().await?,
+            tracks_nothing: self.fetch_value(TRACKS_NOTHING, (), "look for a tracked SKU").await?,
+            ..self.obstacle_rows(now).await?
         })
     }
 

@@ -77,6 +77,9 @@ fn finding_block(finding: &Finding) -> Markup {
         div.banner.(class) data-finding=(finding.code) {
             p { strong { (sentence(&finding.text)) } }
             p { (sentence(&finding.what_to_do)) }
+            @if !finding.consequences.is_empty() {
+                ul { @for found in &finding.consequences { li data-finding=(found.code) { (sentence(&found.text)) } } }
+            }
             @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
         }
     }
@@ -104,7 +107,10 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
             Some(entry) => (address("/stock", entry), "See the first entry"),
             None => return None,
         },
-        Code::DatabaseReplaced | Code::NoDaemon | Code::DiskLow => return None,
+        Code::NothingTracked => ("/stock".into(), "Track a SKU"),
+        Code::DatabaseReplaced | Code::OtherAccount | Code::NoDaemon | Code::StandbyAway | Code::DiskLow => {
+            return None;
+        }
     })
 }
 

@@ -72,7 +72,7 @@ async fn units_that_others_took_while_a_change_waited_are_counted_once() {
     );
     let (_, text) = dock.tallyd(&["status"]).await;
     let line = format!("most of {other} in warehouse {other_warehouse}: 5\n");
-    assert!(text.contains("at risk 8 unit(s) of 2 stock level(s)") && text.contains(&line), "{text}");
+    assert!(text.contains("at risk 8 units of 2 stock levels") && text.contains(&line), "{text}");
 }
 
 #[tokio::test]

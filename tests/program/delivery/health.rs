@@ -33,6 +33,10 @@ async fn health(dock: &Dock) -> HealthReport {
     let clock = dock.clock();
     let look = HealthInputs {
         daemon: DaemonState::Running,
+        host: "here".into(),
+        keys: Default::default(),
+        at_once: false,
+        call_timeout: Duration::from_secs(30),
         limits: dock.config().limits.clone(),
         boot_id: boot_id(&*clock),
         now: clock.now(),
@@ -44,7 +48,7 @@ async fn health(dock: &Dock) -> HealthReport {
 /// Returns the finding of a code; panics if there is none.
 async fn finding(dock: &Dock, code: FindingCode) -> Finding {
     let health = health(dock).await;
-    let found = health.findings.iter().find(|finding| finding.code == code);
+    let found = health.all_findings().find(|finding| finding.code == code);
     found.unwrap_or_else(|| panic!("no {code}: {:?}", health.findings)).clone()
 }
 

@@ -43,7 +43,7 @@ async fn paused_pushes_survive_a_restart_while_reads_go_on_and_resume_merges() {
     let (code, text) = dock.tallyd(&["status"]).await;
     let first = text.lines().next().unwrap();
     assert!(
-        first.starts_with("push is paused since ") && first.contains("stocktaking; 1 change(s) wait"),
+        first.starts_with("push is paused since ") && first.contains("stocktaking; 1 change pending"),
         "{text}"
     );
     assert_eq!(code, 0, "a pause is no fault: {text}");

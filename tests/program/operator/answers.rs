@@ -95,11 +95,11 @@ async fn status_is_short_its_verdict_ends_it_and_all_shows_jobs_and_calls() {
     world.once().await;
     let (code, text) = said(&config, &["status"]).await;
     assert_eq!(code, Some(3));
-    assert!(text.ends_with("\n1 finding(s) need attention; jobs and calls: tallyd status --all\n"), "{text}");
+    assert!(text.ends_with("\n1 finding needs attention; jobs and calls: tallyd status --all\n"), "{text}");
     assert!(!text.contains("last successful run"), "{text}");
     let (_, text) = said(&config, &["status", "--all"]).await;
     assert!(text.contains("last successful run") && text.contains("calls in the last hour"), "{text}");
-    assert!(text.ends_with("\n1 finding(s) need attention\n"), "{text}");
+    assert!(text.ends_with("\n1 finding needs attention\n"), "{text}");
 }
 
 /// The packaged keys are for root only. A member of the group is told so, and that the rest is valid.

@@ -70,6 +70,9 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("postgres", "table leadership column began_ms bigint not null", "a file has one host"),
     ("postgres", "table leadership column takeover_ms bigint", "a file has one host"),
     ("postgres", "primary key leadership (session_id)", "a file has one host"),
+    ("postgres", "table host_seen column host_name text not null", "a file has one host"),
+    ("postgres", "table host_seen column seen_ms bigint not null", "a file has one host"),
+    ("postgres", "primary key host_seen (host_name)", "a file has one host"),
 ];
 
 /// Column that is a number, though its CHECK allows 0 and 1 only.

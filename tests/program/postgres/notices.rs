@@ -108,7 +108,7 @@ async fn a_pause_outlives_its_leader_and_its_end_sends_what_waited() {
     world.change("after", "quantity.adjust", &body).await;
     let (_, said) = run(&leader.config, &["status"]).await;
     let first = said.lines().next().unwrap();
-    assert!(first.starts_with("push is paused since ") && first.contains("2 change(s) wait"), "{said}");
+    assert!(first.starts_with("push is paused since ") && first.contains("2 changes pending"), "{said}");
     let (code, said) = run(&leader.config, &["job", "run", "push"]).await;
     assert!(code == Some(1) && said.contains("it did not run, because push is paused since"), "{said}");
     assert_eq!(world.calls(UPDATE), 0);

@@ -144,7 +144,7 @@ async fn a_line_with_an_unknown_name_is_an_invalid_line() {
     let (code, said) = ended(&desk.run(&["quantity", "import", path, "--unknown"]).await);
     assert_eq!(code, 0, "{said}");
     assert!(
-        said.contains("3 change(s) queued, 1 known already") && said.contains("warning: line 3: "),
+        said.contains("3 changes queued, 1 known already") && said.contains("warning: line 3: "),
         "{said}"
     );
     let deltas = format!("SELECT count(*) FROM outbox WHERE sku = {}", quoted(&sku));

@@ -43,7 +43,7 @@ async fn a_wait_ends_with_the_exit_code_of_the_outcome() {
     let again = ["quantity", "adjust", &sku, &warehouse, &below, "--key", "h", "--wait"];
     let (code, said) = ended(&desk.run(&again).await);
     assert_eq!(code, 4, "{said}");
-    assert!(said.contains("0 change(s) queued, 1 known already by their keys"), "{said}");
+    assert!(said.contains("0 changes queued, 1 known already by their keys"), "{said}");
     assert!(said.contains("change h is cancelled (operator): "), "{said}");
 
     let typo =
@@ -124,7 +124,7 @@ async fn paused_pushes_are_told_and_waited_for() {
     assert!(said.contains("warning: push is paused since ") && said.contains("stocktaking"), "{said}");
     let (code, said) = ended(&desk.run(&[&adjust[..], &["--wait=1s"]].concat()).await);
     assert_eq!(code, 6, "{said}");
-    assert!(said.contains("is paused since ") && said.contains("run: tallyd resume"), "{said}");
+    assert!(said.contains("is paused since ") && said.contains("tallyd resume push"), "{said}");
     desk.text(&["resume"]).await;
     let (code, said) = ended(&desk.run(&[&adjust[..], &["--wait=60s"]].concat()).await);
     assert_eq!(code, 0, "{said}");
@@ -196,7 +196,7 @@ async fn a_file_waits_for_all_of_its_lines() {
     let (code, said) = ended(&desk.run(&import).await);
     assert_eq!(code, 5, "{said}");
     assert!(
-        said.contains("2 change(s) queued, 0 known already") && said.contains("1 applied, 1 held\n"),
+        said.contains("2 changes queued, 0 known already") && said.contains("1 applied, 1 held\n"),
         "{said}"
     );
     assert!(said.contains("is held (negative): "), "{said}");

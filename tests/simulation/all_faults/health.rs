@@ -6,6 +6,7 @@
 use super::agenda::Act;
 use super::trial::Trial;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tallyd::daemon::boot_id;
 use tallyd::health::{DaemonState, HealthInputs, HealthReport, check_health};
 use tallyd::model::Clock;
@@ -97,6 +98,10 @@ impl Trial {
         let context = self.world.daemon().context();
         let look = HealthInputs {
             daemon: DaemonState::Running,
+            host: "here".into(),
+            keys: Default::default(),
+            at_once: false,
+            call_timeout: Duration::from_secs(30),
             limits: self.world.config().limits.clone(),
             boot_id: boot_id(&*context.clock),
             now: context.now(),

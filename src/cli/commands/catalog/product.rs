@@ -8,6 +8,7 @@ use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_text;
 use crate::cli::output::{TextTable, cells, plain_line, print_error};
+use crate::cli::wait_notes::with_wait_notes;
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::{ControlError, ControlRequest, send_control_request};
 use crate::store::{ProductRow, Store, StoreError};
@@ -65,8 +66,8 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
     let by_upc = !args.upc.is_empty();
     let ids = if by_upc { &args.upc } else { &args.skus };
     let request = ControlRequest::FindProducts { by_upc, ids: ids.clone() };
-    let answer: Result<Vec<String>, _> =
-        send_control_request(context.config()?, Arc::new(context.clock()), &request).await;
+    let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
+    let answer: Result<Vec<String>, _> = with_wait_notes(context, asked).await;
     let store = context.open_store().await?;
     let rows = match answer {
         Ok(found) => store.product_list(&found).await?,
@@ -100,7 +101,7 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
 
 async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) -> CommandResult {
     let mut rows = Vec::new();
-    let known = match Store::open_beside(context.config()?.database.location()?).await {
+    let known = match Store::open_beside(context.readable_config()?.database.location()?).await {
         Err(StoreError::Missing { .. }) => None,
         store => Some(store?),
     };
@@ -111,7 +112,8 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
     }
     if rows.is_empty() {
         let request = ControlRequest::Components { sku: sku.to_owned() };
-        let kit = send_control_request(context.config()?, Arc::new(context.clock()), &request).await?;
+        let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
+        let kit = with_wait_notes(context, asked).await?;
         rows = context.open_store().await?.kit_components(kit).await?;
     }
     output.list(

@@ -81,7 +81,7 @@ async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
     let id = failure_id(unit, now);
     let cause = environment("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
     let message = format!("{unit} has failed{cause} and is not started again: nothing is read or sent");
-    let todo = format!("find the reason: journalctl -u {unit} -n 50; then: systemctl start {unit}");
+    let todo = format!("find the reason: sudo journalctl -u {unit} -n 50; then: sudo systemctl start {unit}");
     let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
     let told = notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
     let sent = told.map(|notifier| send_with_retry(&service, notifier.clone(), id.clone(), item.clone()));

@@ -9,7 +9,7 @@ use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::health::Finding;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, counted};
 use crate::present::status::StatusReport;
 use crate::store::{JobHealthRow, LeaderRow, Store, UnitsAtRisk};
 use serde_json::json;
@@ -25,21 +25,24 @@ pub(in crate::cli) struct StatusArgs {
 }
 
 async fn load_report(context: &CliContext) -> Result<Result<StatusReport, Finding>, CommandFailure> {
-    let config = context.config()?;
+    let config = context.readable_config()?;
     let store = Store::open_beside(config.database.location()?).await;
-    Ok(StatusReport::load(&config, &context.clock(), store, None).await?)
+    Ok(StatusReport::load(config, &context.clock(), store, None).await?)
 }
 
 fn status_text(report: &StatusReport, with_tables: bool) -> String {
-    let sentences = report.health.shown_findings().map(Finding::full_text);
-    let mut text: String = sentences.map(|text| format!("{}\n", plain_line(&local_sentence(text)))).collect();
+    let mut text: String = report.health.shown_findings().map(finding_text).collect();
     if report.health.is_healthy() {
         text.push_str(if text.is_empty() { "all is well\n" } else { "all else is well\n" });
     }
     let counts = &report.counts;
     text.push_str(&format!(
-        "\nmirror  {} SKU(s), {} stock level(s), {} order(s) tracked; {} SKU(s) missing, {} record(s) parked\n",
-        counts.skus, counts.stock_levels, counts.orders, counts.missing_skus, counts.parked
+        "\nmirror  {}, {}, {} tracked; {} missing, {} parked\n",
+        counted(counts.skus, "SKU"),
+        counted(counts.stock_levels, "stock level"),
+        counted(counts.orders, "order"),
+        counted(counts.missing_skus, "SKU"),
+        counted(counts.parked, "record")
     ));
     text.push_str(&call_budget::summary_text(
         &report.call_budget,
@@ -65,17 +68,26 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
     if !report.health.is_healthy() {
         let count = report.health.findings.iter().filter(|finding| finding.needs_operator()).count();
         let tables = if with_tables { "" } else { "; jobs and calls: tallyd status --all" };
-        text.push_str(&format!("\n{count} finding(s) need attention{tables}\n"));
+        let need = if count == 1 { "finding needs" } else { "findings need" };
+        text.push_str(&format!("\n{count} {need} attention{tables}\n"));
     }
     text
+}
+
+/// Returns a finding with its step, and its consequences below it.
+fn finding_text(found: &Finding) -> String {
+    let below = found.consequences.iter().map(|consequence| format!("  {}", consequence.text));
+    let lines = std::iter::once(found.full_text()).chain(below);
+    lines.map(|line| format!("{}\n", plain_line(&local_sentence(line)))).collect()
 }
 
 /// Returns the line of the units at risk; empty if there were none.
 fn units_at_risk_text(UnitsAtRisk { units, affected, stock_levels }: &UnitsAtRisk) -> String {
     let Some(most) = stock_levels.first() else { return String::new() };
     format!(
-        "at risk {units} unit(s) of {affected} stock level(s) were taken by others within 24 h while changes waited; \
-         most of {} in warehouse {}: {}\n",
+        "at risk {} of {} taken by others within 24 h while changes waited; most of {} in warehouse {}: {}\n",
+        counted(units, "unit"),
+        counted(affected, "stock level"),
         plain_line(&most.sku),
         most.warehouse_id,
         most.units
@@ -129,9 +141,8 @@ pub(in crate::cli) async fn status_command(
             (output.render(|| status.to_json(), || status_text(&status, all)), is_healthy)
         }
         Err(finding) => {
-            let text = finding.full_text();
-            let json = json!({"well": false, "troubles": [text], "findings": [finding]});
-            (output.render(|| json, || text + "\n"), false)
+            let json = json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]});
+            (output.render(|| json, || finding_text(&finding)), false)
         }
     };
     Ok(CommandOutput { text, exit_code: if is_healthy { 0 } else { 3 } })

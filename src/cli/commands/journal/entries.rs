@@ -156,7 +156,8 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
     }
     let file = std::env::temp_dir().join(format!("tallyd-diff-{}.db", std::process::id()));
     let mirror = TemporaryMirror(file);
-    let mut replay = JournalReplay::start_empty(context.config()?.database.location()?, &mirror.0).await?;
+    let mut replay =
+        JournalReplay::start_empty(context.readable_config()?.database.location()?, &mirror.0).await?;
     let end = replay.last_position(None).await?;
     if b > end.0 {
         return Err(CommandFailure::failed(format!("the journal ends at position {end}")));

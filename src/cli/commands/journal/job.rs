@@ -3,6 +3,7 @@
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TableCell, TextTable, cells, plain_line};
+use crate::cli::wait_notes::with_wait_notes;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
@@ -77,8 +78,8 @@ async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -
     let input = input.map(|text| RunArgs::parse(kind, text)).transpose();
     let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
     let request = ControlRequest::RunJob { job: kind.as_str().into(), input };
-    let done: RunResult =
-        send_control_request(context.config()?, Arc::new(context.clock()), &request).await?;
+    let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
+    let done: RunResult = with_wait_notes(context, asked).await?;
     let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&done.summary));
     Ok(CommandOutput { text, exit_code: u8::from(!done.is_good) })
 }

@@ -91,7 +91,7 @@ fn move_text(
     }
     let settings = to.to_settings().join("\n    ");
     text.push_str(&format!(
-        "\nwrite this in [database] of tallyd.toml, then run `systemctl start tallyd`:\n    {settings}\n\n\
+        "\nwrite this in [database] of tallyd.toml, then run `sudo systemctl start tallyd`:\n    {settings}\n\n\
          the side left behind now says: {sentence}\n"
     ));
     text

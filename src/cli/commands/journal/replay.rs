@@ -31,7 +31,8 @@ pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArg
         let file = args.into.display();
         return Err(CommandFailure::usage(format!("{file} exists already; name a new file")));
     }
-    let replay = JournalReplay::start_empty(context.config()?.database.location()?, &args.into).await?;
+    let replay =
+        JournalReplay::start_empty(context.readable_config()?.database.location()?, &args.into).await?;
     // A partial file must not be taken for a mirror.
     replay_and_compare(replay, &args, until).await.inspect_err(|_| remove_database(&args.into))
 }

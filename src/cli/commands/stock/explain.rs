@@ -42,7 +42,7 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
         None => None,
     };
     let subject = ExplainedSku::find(&store, &args.sku, warehouse).await?;
-    let plan = preview_push(&context.config()?, &store, &context.clock()).await?;
+    let plan = preview_push(context.readable_config()?, &store, &context.clock()).await?;
     let explanations = subject.explain(&store, &plan, args.last).await?;
     let json = || {
         let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
