@@ -136,19 +136,28 @@ async fn store_balances(
     // Parsing and compression come before the write lock, because pages are written one after the other.
     let decoded = balance_facts(decoded);
     answer.compress_body();
-    let mut write = context.begin_recording(answer).await?;
-    let when = (answer.sent_at, Some(answer.sent_moment));
-    let recorded = project_balances(&mut write, answer.id, when, requested, &decoded).await?;
-    for row in &recorded.mismatched {
-        let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
-        let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
-        write
-            .event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&detail.to_string()))
-            .await?;
+    let stored = async {
+        let mut write = context.begin_recording(answer).await?;
+        let when = (answer.sent_at, Some(answer.sent_moment));
+        let recorded = project_balances(&mut write, answer.id, when, requested, &decoded).await?;
+        for row in &recorded.mismatched {
+            let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
+            let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
+            write
+                .event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&detail.to_string()))
+                .await?;
+        }
+        fix_bases_and_commit(context, answer, write).await?;
+        Ok(recorded)
+    };
+    match stored.await {
+        // One record may be refused, by another program's trigger for instance; a smaller page finds it.
+        Err(JobError::Store(error)) if error.is_refusal() => {
+            context.exchange_end_ignored(answer).await?;
+            Err(JobError::Implausible(error.to_string()))
+        }
+        stored => stored.inspect(log_conflicts),
     }
-    fix_bases_and_commit(context, answer, write).await?;
-    log_conflicts(&recorded);
-    Ok(recorded)
 }
 
 fn log_conflicts(recorded: &BalancesRecorded) {

@@ -45,9 +45,12 @@ pub enum JobError {
 impl JobError {
     /// Returns the reason of a failure that the entry of a call may cause. Other entries can still be read.
     /// `None` for an error that ends the run.
-    pub(crate) fn entry_failure(&self) -> Option<&str> {
+    pub(crate) fn entry_failure(&self) -> Option<String> {
         match self {
-            Self::Rejected { why, .. } | Self::GivenUp { why, .. } | Self::Implausible(why) => Some(why),
+            Self::Rejected { why, .. } | Self::GivenUp { why, .. } | Self::Implausible(why) => {
+                Some(why.clone())
+            }
+            Self::Store(error) if error.is_refusal() => Some(error.to_string()),
             Self::Stopped | Self::Paused(_) | Self::KeyRefused(_) | Self::Store(_) => None,
         }
     }

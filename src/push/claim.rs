@@ -4,6 +4,9 @@
 //! completes only the changes of its own claim; a change inserted after the claim waits for the next call. The
 //! sender of a call records its accepted answer. This module handles calls without an answer, and answers
 //! that prove that the call had no effect (docs/rules.md 16, 17).
+//!
+//! The database may refuse the commit of an answer for good, by another program's trigger for instance. The call is
+//! then left as a crash would leave it ([`doubt_unrecorded`]): its changes are in doubt, and `settle` decides them.
 
 use super::summary::PushSummary;
 use crate::client::wire::ParsedRequest;
@@ -21,9 +24,10 @@ use crate::store::{
 };
 use crate::telemetry::event;
 
-/// Names of the commits that are retried, as in "cannot …": that after an answer, and that of the look for a claim.
+/// Names of the commits that are retried, as in "cannot …".
 const RECORD_ANSWER: &str = "record an answer";
 const FIND_CLAIM: &str = "find out if a claim was committed";
+const RECORD_DOUBT: &str = "record that a change is in doubt";
 
 pub(super) struct ClaimedCall<'a> {
     pub(super) run: RunId,
@@ -218,6 +222,27 @@ async fn complete_in_doubt(
         "{} change(s) are in doubt: {why}",
         changes.len()
     );
+    Ok(())
+}
+
+/// Puts the changes in doubt whose answers the database refused for good. No call of a push is in flight. Each change
+/// is a commit of its own; one that is refused again waits for the next push and stops nothing else.
+pub(super) async fn doubt_unrecorded(context: &JobContext, why: &str) -> Result<(), StoreError> {
+    let detail = format!("sent, but the answer cannot be recorded: {why}");
+    for id in context.store.outbox_sending().await? {
+        let moves = outcomes_to(&[id], ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
+        let put = async || {
+            let mut write = context.store.begin_write(Durability::Full).await?;
+            write.outbox_transition(ChangeState::Sending, &moves, context.now()).await?;
+            write.commit().await
+        };
+        match context.retry_conclusion(RECORD_DOUBT, put).await {
+            Ok(()) => log_outcomes(context, &moves).await,
+            Err(error) => {
+                tracing::error!(event = event::DATABASE_WRITE_FAILED, "cannot {RECORD_DOUBT}: {error}");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -62,7 +62,7 @@ impl PushRun<'_> {
         let why = match read_kit(KIT_ATTEMPTS, context, self.run, Lane::Push, product).await {
             Ok(_) => None,
             Err(error) => match error.entry_failure() {
-                Some(why) => Some(why.to_owned()),
+                Some(why) => Some(why),
                 None => return Err(error),
             },
         };

@@ -72,7 +72,18 @@ const REFUSED_MAX: usize = 6;
 /// [`TRUSTED_PAGE_SKUS`] SKUs, so its answer can prove an absence.
 const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 
+/// Delivers all changes. No call is in flight at the begin and at the end of the run, so a change that is `sending`
+/// then has an answer that could not be recorded.
 pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
+    claim::doubt_unrecorded(context, "the commit of an earlier run failed").await?;
+    let delivered = deliver_changes(context, run).await;
+    if let Err(error) = &delivered {
+        claim::doubt_unrecorded(context, &error.to_string()).await?;
+    }
+    delivered
+}
+
+async fn deliver_changes(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let (reads, pipe, summary) = (BTreeMap::new(), PushPipeline::default(), PushSummary::default());
     let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
     let (refused, is_cut_off) = (0, false);

@@ -41,7 +41,8 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     let due: Vec<&InDoubtCase> = cases.iter().filter(is_due).collect();
     settle.check_cases(&due).await?;
     for case in load_cases(context).await? {
-        settle.decide_case(&case).await?;
+        let decided = settle.decide_case(&case).await;
+        settle.summary.note_read(decided.map(|()| 0))?;
     }
     settle.read_back().await?;
     settle.read_unshown().await?;

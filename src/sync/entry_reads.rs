@@ -89,8 +89,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         if self.consecutive_failures >= FAILED_MAX {
             return Err(error);
         }
-        if self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await? {
-            self.note_unread(entry, why);
+        if self.context.quarantine_entry(E::OPERATION, &entry.to_string(), &why).await? {
+            self.note_unread(entry, &why);
         } else {
             self.deferred.push((entry, Some(error)));
         }
@@ -120,8 +120,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
                 Ok(result) => self.record_answer(entry, result).await?,
                 Err(error) => {
                     let Some(why) = error.entry_failure() else { return Err(error) };
-                    self.context.quarantine_entry(E::OPERATION, &entry.to_string(), why).await?;
-                    self.note_unread(entry, why);
+                    self.context.quarantine_entry(E::OPERATION, &entry.to_string(), &why).await?;
+                    self.note_unread(entry, &why);
                 }
             }
         }

@@ -283,7 +283,7 @@ impl ReadOrigin<'_> {
             Ok(_) => drop(self.context.record_success(request.operation, &[entry]).await?),
             Err(error) => {
                 if let Some(why) = error.entry_failure() {
-                    self.context.record_failure(request.operation, &[entry], why).await?;
+                    self.context.record_failure(request.operation, &[entry], &why).await?;
                 }
             }
         }

@@ -5,7 +5,7 @@
 use crate::model::{ChangeId, ExchangeId, Timestamp, cut_reason};
 use crate::outbox::{ChangeState, Reason};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Result, StoreError, WriteTransaction};
+use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -57,6 +57,15 @@ macro_rules! transition {
         settled_at = CASE WHEN m.value->>'to' IN ('applied', 'rejected', 'cancelled') THEN $4 END \
     FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2"
     };
+}
+
+impl Store {
+    /// Returns the changes that are `sending`.
+    pub async fn outbox_sending(&self) -> Result<Vec<ChangeId>> {
+        let sql =
+            "SELECT id FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'";
+        self.fetch_column(sql, (), "read the changes being sent").await
+    }
 }
 
 impl WriteTransaction {

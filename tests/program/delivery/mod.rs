@@ -27,6 +27,7 @@ mod numbers;
 mod pause;
 mod people;
 mod plan;
+mod refused_commits;
 mod rules;
 mod shipments;
 mod sick;
