@@ -1,8 +1,13 @@
 //! Notifications to systemd: ready, status line, watchdog, stopping.
 //!
-//! Without systemd they do nothing. An error is logged at debug level and otherwise ignored.
+//! Without systemd they do nothing. An error is logged at debug level and otherwise ignored: a message that nobody
+//! reads is dropped, because the daemon works without its reader.
 
 use sd_notify::NotifyState;
+use std::fmt::Write as _;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 pub(super) fn notify_ready(status: &str) {
@@ -46,9 +51,23 @@ pub(super) fn watchdog_interval() -> Option<Duration> {
 }
 
 fn send_states(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    if let Err(error) = try_send_states(states) {
         tracing::debug!(%error, "systemd could not be notified");
     }
+}
+
+/// Sends without waiting for room. `sd_notify::notify` would wait, and takes the name of an abstract socket for a path.
+fn try_send_states(states: &[NotifyState<'_>]) -> std::io::Result<()> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&name),
+    }?;
+    let mut message = String::new();
+    states.iter().for_each(|state| writeln!(message, "{state}").expect("text grows in memory"));
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(message.as_bytes(), &address).map(drop)
 }
 
 /// Replaces control characters, because a newline would begin another assignment.
