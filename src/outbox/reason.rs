@@ -26,7 +26,7 @@ macro_rules! reasons {
 
 reasons! {
     /// Held: the stock level would become negative.
-    Negative = "negative", "count the stock level and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
+    Negative = "negative", "count the stock level and insert a `quantity.set`, `tallyd outbox retry KEY` once more has come in, or `tallyd outbox cancel KEY`";
     /// Held: the stock level would exceed the platform's 32 bits.
     TooLarge = "too_large", "count the stock level and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
     /// Held: the stock level drifted since the base of the count, and the policy asks the operator.

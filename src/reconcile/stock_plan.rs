@@ -166,11 +166,19 @@ impl<'a> PlanDraft<'a> {
             else {
                 return self.decide_all(count, &adjusts, start);
             };
+            let level = self.input.stock_level;
+            let detail = match culprit.map(|index| adjusts[index].1) {
+                // No count of goods can state a shortage.
+                Some(delta @ 1..) if result < 0 => format!(
+                    "the platform shows {start} for {level}: more is sold than there was. With {delta:+} it would become \
+                     {result}, which cannot be written; retry it once more has come in"
+                ),
+                _ => format!("{level} would become {result}; count it again"),
+            };
             let culprit = match culprit {
                 Some(index) => Some(adjusts[index].0),
                 None => count.take().map(|count| count.mark.id),
             };
-            let detail = format!("{} would become {result}; count it again", self.input.stock_level);
             if let Some(id) = culprit {
                 self.hold_change(id, reason, detail, Some(result));
             }

@@ -127,6 +127,12 @@ fn every_detail_is_a_sentence_with_its_numbers() {
     let cases = [
         (known_fact(48, 0), set(1, 47, 50), drifted),
         (known_fact(50, 0), adjust(1, -70), "A in warehouse 1 would become -20; count it again"),
+        (
+            known_fact(-3, 0),
+            adjust(1, 2),
+            "the platform shows -3 for A in warehouse 1: more is sold than there was. With +2 it would become -1, which \
+             cannot be written; retry it once more has come in",
+        ),
         (UnknownSku, adjust(1, 1), "the platform returns no SKU `A`; correct it or create the product"),
         (UnknownWarehouse, adjust(1, 1), "the platform lists no warehouse 1; see `tallyd warehouse list`"),
     ];
