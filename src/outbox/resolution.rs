@@ -140,6 +140,23 @@ impl ChangeStatus<'_> {
         }
     }
 
+    /// Checks that `outbox cancel` may withdraw the change. A change that may have taken effect is decided instead: its
+    /// stock level would lose the effect, and a repetition under another key would have it twice.
+    ///
+    /// # Errors
+    /// A message with the reason of the refusal and the valid command.
+    pub fn check_cancel(&self) -> Result<(), String> {
+        match self.state {
+            Held if self.reason == Some(Reason::Undecided) => {
+                Err(self.describe_hold("it may have taken effect"))
+            }
+            Pending | Held => Ok(()),
+            InDoubt => Err(format!("it was sent and its outcome is unknown; {}", self.outcome_commands())),
+            Sending => Err("its call is in flight; try again after the answer".into()),
+            Applied | Rejected | Cancelled => Err(self.already_final()),
+        }
+    }
+
     fn resolve_in_doubt(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match (resolution, self.kind) {
             (TookEffect, ChangeKind::ShipmentCreate) => Err(format!(
@@ -298,6 +315,8 @@ mod tests {
             (held(Reason::Conflict).resolution_step(TookEffect).unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Conflict).check_retry().unwrap_err(), "--use mine|theirs|N"),
             (held(Reason::Undecided).check_retry().unwrap_err(), "resolve 'a key' --not-done"),
+            (held(Reason::Undecided).check_cancel().unwrap_err(), "tallyd outbox resolve 'a key' --done"),
+            (doubt(ship).check_cancel().unwrap_err(), "resolve 'a key' --shipment ID"),
             (doubt(ship).check_retry().unwrap_err(), "resolve 'a key' --shipment ID"),
             (doubt(ship).check_release().unwrap_err(), "resolve 'a key' --shipment ID"),
             (held(Reason::Negative).check_release().unwrap_err(), "(negative): no brake holds it; count"),

@@ -185,10 +185,7 @@ impl KeyDecision {
         match self {
             Self::Retry => write.outbox_retry(key, now).await,
             Self::Acknowledge => write.outbox_acknowledge(key, now).await,
-            Self::Cancel => Ok(match write.outbox_cancel(key, now).await? {
-                true => Ok(()),
-                false => Err("only a pending or held change can be cancelled".into()),
-            }),
+            Self::Cancel => write.outbox_cancel(key, now).await,
         }
     }
 }

@@ -13,7 +13,7 @@ use tallyd::model::{
     ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
     RunTrigger, Sku, StockLevel, Timestamp, WarehouseId,
 };
-use tallyd::outbox::{ChangeState, Reason};
+use tallyd::outbox::{ChangeState, Reason, Resolution};
 use tallyd::reconcile::ProductLack;
 use tallyd::store::{
     BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
@@ -435,8 +435,8 @@ async fn a_key_is_for_ever() {
     assert_eq!(rows, [(1, 0)]);
 
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
-    assert!(!write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap().is_ok());
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap().is_err());
     write.commit().await.unwrap();
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     write.event_append(Timestamp(T0), "outbox.pruned", "outbox", None).await.unwrap();
@@ -848,7 +848,7 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
 }
 
 #[tokio::test]
-async fn cancelling_an_undecided_change_frees_its_stock_level() {
+async fn an_undecided_change_is_decided_before_it_is_cancelled_and_then_its_stock_level_is_free() {
     let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
@@ -874,7 +874,11 @@ async fn cancelling_an_undecided_change_frees_its_stock_level() {
     let level = [StockLevel { sku: sku("A"), warehouse_id: WarehouseId(1) }];
     assert!(shelf.store.stock_level_rows(&level).await.unwrap()[0].is_busy);
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
+    let why = write.outbox_cancel("k", Timestamp(T0)).await.unwrap().unwrap_err();
+    assert!(why.contains("it may have taken effect; check at the platform"), "{why}");
+    let base_age = std::time::Duration::from_secs(900);
+    write.outbox_resolve("k", Resolution::HadNoEffect, base_age, Timestamp(T0)).await.unwrap().unwrap();
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap().is_ok());
     write.commit().await.unwrap();
     assert!(
         !shelf.store.stock_level_rows(&level).await.unwrap()[0].is_busy,
@@ -900,7 +904,7 @@ async fn the_history_of_a_count_in_another_spelling_stays() {
     let count = r#"{"sku":"MÖBEL-1 ","warehouse_id":1,"quantity":5}"#;
     write.outbox_insert("k", "quantity.set", count, 0).await.unwrap();
     assert_eq!(write.history_prune(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 0);
-    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap().is_ok());
     assert_eq!(write.history_prune(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 3);
 }
 

@@ -89,18 +89,20 @@ impl WriteTransaction {
         self.decide(&change, &decision, ChangeState::Pending, detail, at).await.map(|_| Ok(()))
     }
 
-    /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
-    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool> {
-        let Some(change) = self.outbox_find(key).await? else { return Ok(false) };
-        if !change.state.may_become(ChangeState::Cancelled) {
-            return Ok(false);
+    /// Cancels a pending or held change that certainly had no effect.
+    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
+        let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
+        let checked = match change_status(&change) {
+            Ok(status) => status.check_cancel(),
+            // A change of a kind that this version does not know.
+            Err(_) if change.state.may_become(ChangeState::Cancelled) => Ok(()),
+            Err(why) => Err(why),
+        };
+        if let Err(why) = checked {
+            return Ok(Err(why));
         }
         let (decision, detail) = (json!({"said": "cancel"}), "cancelled by the operator");
-        self.decide(&change, &decision, ChangeState::Cancelled, detail, at).await?;
-        // The write behind the change is now never decided and must not block later changes of the stock
-        // level.
-        self.stock_level_writes_end_orphaned(at).await?;
-        Ok(true)
+        self.decide(&change, &decision, ChangeState::Cancelled, detail, at).await.map(|_| Ok(()))
     }
 
     /// Stores the event of a decision on one change, then moves the change.

@@ -226,7 +226,7 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
                         (action_button("shipment", "It created this shipment"))
                     }))
                 }
-                @if change.state.may_become(ChangeState::Cancelled) { (button("cancel", "Cancel the change")) }
+                @if status.check_cancel().is_ok() { (button("cancel", "Cancel the change")) }
                 @if change.state == ChangeState::Rejected { (button("acknowledge", "Acknowledge the rejection")) }
             }
         }

@@ -478,7 +478,7 @@ impl Changes {
         actions.extend(is_braked.then_some(Action::Release));
         // A person who knows of the effect does not withdraw the change; a person who does not has to look
         // first.
-        let may_cancel = change.state.may_become(ChangeState::Cancelled) && !change.is_unknown;
+        let may_cancel = stand.check_cancel().is_ok() && !change.is_unknown;
         actions.extend(may_cancel.then_some(Action::Cancel));
         actions
     }

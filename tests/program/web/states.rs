@@ -97,7 +97,7 @@ fn allowed_actions(status: &ChangeStatus<'_>) -> Vec<&'static str> {
         ("done", may(Resolution::TookEffect)),
         ("not-done", may(Resolution::HadNoEffect)),
         ("shipment", may(Resolution::Shipment(ShipmentId(1)))),
-        ("cancel", status.state.may_become(ChangeState::Cancelled)),
+        ("cancel", status.check_cancel().is_ok()),
         ("acknowledge", status.state == ChangeState::Rejected),
     ];
     all.into_iter().filter(|(_, is_allowed)| *is_allowed).map(|(action, _)| action).collect()

@@ -124,10 +124,7 @@ impl Trial {
                 Ok(alone)
             }
             Word::Retry => write.outbox_retry(&change.key, now).await.unwrap().map(|()| alone),
-            Word::Cancel => match write.outbox_cancel(&change.key, now).await.unwrap() {
-                true => Ok(alone),
-                false => Err("it cannot be cancelled".to_owned()),
-            },
+            Word::Cancel => write.outbox_cancel(&change.key, now).await.unwrap().map(|()| alone),
         };
         match done {
             Ok(moved) => {

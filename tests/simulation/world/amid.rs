@@ -68,7 +68,7 @@ async fn say(store: &Store, clock: &impl Clock, word: &Amid) {
     let Ok(mut write) = store.begin_write(Durability::Full).await else { return };
     let now = clock.now();
     let is_said = match word.saying {
-        Saying::Cancel => write.outbox_cancel(&word.key, now).await.is_ok_and(|is_done| is_done),
+        Saying::Cancel => write.outbox_cancel(&word.key, now).await.is_ok_and(|said| said.is_ok()),
         Saying::Retry => write.outbox_retry(&word.key, now).await.is_ok_and(|said| said.is_ok()),
         Saying::Release => write.brake_release(std::slice::from_ref(&word.key), now).await.is_ok(),
     };

@@ -150,7 +150,7 @@ impl DemoStage<'_> {
         let now = SystemClock.now();
         write_and_commit(self.store, async |write| {
             for change in &held {
-                write.outbox_cancel(&String::from(change.key.clone()), now).await?;
+                drop(write.outbox_cancel(&String::from(change.key.clone()), now).await?);
             }
             Ok(())
         })

@@ -95,18 +95,10 @@ pub(super) async fn retry_changes(context: &CliContext, args: &OutboxBulkArgs) -
 }
 
 pub(super) async fn cancel_changes(context: &CliContext, args: &OutboxBulkArgs) -> CommandResult {
-    decide_selected(context, args, &CANCEL, async |store, write, key| {
-        if write.outbox_cancel(key, context.now()).await? {
-            return Ok(Ok(()));
-        }
-        Ok(Err(match store.outbox_show(key).await? {
-            Some(row) => {
-                format!("the change is {}; only a pending or held change can be cancelled", row.state)
-            }
-            None => "there is no change with this key".into(),
-        }))
-    })
-    .await
+    let decide = async |_: &Store, write: &mut WriteTransaction, key: &str| {
+        write.outbox_cancel(key, context.now()).await
+    };
+    decide_selected(context, args, &CANCEL, decide).await
 }
 
 /// Releases the named changes with one event; a line for each that nothing releases.
