@@ -5,15 +5,19 @@
 //! [`wire`] reads an accepted body. Nothing here retries, waits for quota or keeps state; the limiter and the
 //! jobs do, and they match the verdict, never a status code.
 //!
+//! [`run_aside`] does what may block, such as the read of a key's file, away from the runtime.
+//!
 //! The [`Transport`] is a trait, so that a simulation drives the same client without sockets. Names in
 //! italics are sections of docs/interface.md.
 
+mod aside;
 mod message;
 mod shape;
 mod transport;
 mod verdict;
 pub mod wire;
 
+pub use aside::run_aside;
 pub use transport::{
     ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
     PlatformRequest, PlatformResponse, ReceiverClient, SendCheck, SendFuture, SetupError, Transport,

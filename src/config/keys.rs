@@ -116,7 +116,7 @@ impl KeySource {
         }
     }
 
-    /// Reads both keys. Blocks for the time two small files take.
+    /// Reads both keys. May block for ever, as on a hung mount; the daemon reads them aside.
     ///
     /// # Errors
     /// Fails if a key is missing, empty, or contains a character that a header cannot carry.

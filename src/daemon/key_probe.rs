@@ -7,7 +7,7 @@
 
 use super::account_check::AccountIdentity;
 use super::start_error::StartError;
-use crate::client::{AccountKeys, Client, HttpTransport};
+use crate::client::{AccountKeys, Client, HttpTransport, run_aside};
 use crate::config::{KeySource, ServiceConfig};
 use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
@@ -16,10 +16,12 @@ use crate::reconcile::proof::KeyState;
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// The interval at which the key files are read while the key is refused; it costs no call.
 const KEY_POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,7 +65,7 @@ impl KeyProbe {
                  the key, `sudo systemctl restart` applies it"
             );
         }
-        let (mut delays, now) = (RetryDelays::slow_retry(), Instant::now());
+        let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
         let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
         self.refusal =
             Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
@@ -98,6 +100,9 @@ impl KeyProbe {
             let works = super::join_result(probe.await).transpose()?.unwrap_or(false);
             if works {
                 self.mark_restored(context);
+            } else if context.key_proofs.is_unanswered() {
+                refused.delays = RetryDelays::key_probe();
+                refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
             }
             return Ok(works);
         }
@@ -125,11 +130,12 @@ impl KeyProbe {
         tracing::info!(event = event::AUTH_RESTORED, "the platform accepts the key again; calls resume");
     }
 
-    fn trial_transport(
+    async fn trial_transport(
         &self,
         transport: &HttpTransport,
-    ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error>> {
-        let keys = self.source.read_keys()?;
+    ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error + Send + Sync>> {
+        let source = self.source.clone();
+        let keys = run_aside("the files of the keys", move || source.read_keys()).await??;
         let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
         let read = transport.with_keys(&keys)?;
         let (base_url, integration_key) = (self.base_url.clone(), Some(keys.integration));
@@ -139,7 +145,7 @@ impl KeyProbe {
     /// Reads the keys and returns true if they changed. Only probes use keys that may be another account's.
     async fn read_changed_keys(&mut self, context: &JobContext) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
-        let (account, read) = match self.trial_transport(transport) {
+        let (account, read) = match self.trial_transport(transport).await {
             Ok(read) => read,
             Err(why) => {
                 tracing::warn!(event = event::AUTH_REFUSED, "{why}");
@@ -159,9 +165,28 @@ impl KeyProbe {
         if let Some(refused) = self.refusal.as_mut().filter(|_| is_new) {
             // The result of a probe with old keys is recorded, but does not lift the refusal.
             refused.probing = None;
+            context.key_proofs.forget_refusal();
         }
         Ok(is_new)
     }
+}
+
+/// Does the work of a task alone until a call of this process has ended without a refusal, or for a minute. A refused
+/// key then costs the calls of one job, however many are due.
+pub(super) async fn alone_until_tried<T>(
+    context: &JobContext,
+    turn: &Mutex<()>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    let tried = timeout(RetryDelays::KEY_PROBES_APART, context.key_proofs.wait_until_tried());
+    let turn = turn.lock().await;
+    tokio::select! {
+        biased;
+        _ = tried => drop(turn),
+        done = &mut work => return done,
+    }
+    work.await
 }
 
 /// Probes the key in a run of its own. Returns true only if the answer proves that the key works.

@@ -3,7 +3,7 @@
 //! Only the daemon that works on the database tells of the account, so a standby sends nothing but its pings.
 
 use super::settings;
-use crate::client::AccountKeys;
+use crate::client::{AccountKeys, run_aside};
 use crate::config::{Config, ServiceConfig};
 use crate::exec::JobContext;
 use crate::health::HealthReport;
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 /// Notifiers of the configuration.
 pub(super) struct Notifiers {
     settings: Arc<[NotifierSettings]>,
-    sender: NoticeSender,
+    service: ServiceConfig,
     pings: PingTimes,
     /// Pings that are due, each with the state to report.
     due_pings: Vec<(NotifierSettings, bool)>,
@@ -51,8 +51,9 @@ impl PingTimes {
 }
 
 /// Returns the sender of the notices. Keys that cannot be read are not masked: the daemon has none then.
-pub(crate) fn notice_sender(service: &ServiceConfig) -> NoticeSender {
-    let keys = service.keys.read_keys().ok();
+pub(crate) async fn notice_sender(service: &ServiceConfig) -> NoticeSender {
+    let source = service.keys.clone();
+    let keys = run_aside("the keys", move || source.read_keys()).await.ok().and_then(Result::ok);
     let keys = keys.map(|keys| AccountKeys { integration: keys.integration, gateway: keys.gateway });
     NoticeSender { http: settings::http_settings(service), keys }
 }
@@ -61,7 +62,7 @@ impl Notifiers {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             settings: config.notifiers.clone().into(),
-            sender: notice_sender(&config.service),
+            service: config.service.clone(),
             pings: PingTimes::default(),
             due_pings: Vec::new(),
             is_delivering: false,
@@ -73,7 +74,7 @@ impl Notifiers {
     }
 
     pub(super) fn reload(&mut self, config: &Config) {
-        (self.settings, self.sender) = (config.notifiers.clone().into(), notice_sender(&config.service));
+        (self.settings, self.service) = (config.notifiers.clone().into(), config.service.clone());
     }
 
     /// Collects what is to be told after a health check.
@@ -97,9 +98,10 @@ impl Notifiers {
         }
         self.is_delivering = true;
         let pings = std::mem::take(&mut self.due_pings);
-        let (settings, sender, context) = (Arc::clone(&self.settings), self.sender.clone(), context.clone());
+        let (settings, service, context) =
+            (Arc::clone(&self.settings), self.service.clone(), context.clone());
         Some(async move {
-            let all = deliver_all(&context, pings, &settings, &sender);
+            let all = async { deliver_all(&context, pings, &settings, &notice_sender(&service).await).await };
             tokio::select! {
                 done = all => done,
                 // Notices that are not delivered stay due.
@@ -157,7 +159,7 @@ pub(super) async fn send_ping(sender: &NoticeSender, notifier: &NotifierSettings
 /// Sends the due pings of a host that stands by, without waiting for them.
 pub(super) fn ping_from_standby(config: &Config, times: &mut PingTimes, clock: &dyn Clock) {
     for notifier in times.take_due(&config.notifiers, clock.moment()) {
-        let (sender, notifier) = (notice_sender(&config.service), notifier.clone());
-        drop(tokio::spawn(async move { send_ping(&sender, &notifier, true).await }));
+        let (service, notifier) = (config.service.clone(), notifier.clone());
+        drop(tokio::spawn(async move { send_ping(&notice_sender(&service).await, &notifier, true).await }));
     }
 }

@@ -9,8 +9,8 @@ use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
 use super::{boot_id, settings, systemd};
-use crate::client::{AccountKeys, Client, HttpTransport, Transport};
-use crate::config::{Config, KeyError};
+use crate::client::{AccountKeys, Client, HttpTransport, Transport, run_aside};
+use crate::config::Config;
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
 use crate::model::time::DAY;
@@ -77,12 +77,17 @@ impl Daemon {
         clock: Arc<dyn Clock>,
         options: StoreOptions,
     ) -> Result<Self, StartError> {
-        let keys = config.service.keys.read_keys()?;
-        for warning in keys.warnings.iter().chain(&config.database.password_warning()) {
-            tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
-        }
-        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
-        let transport = Arc::new(HttpTransport::new(&settings::http_settings(&config.service), &keys)?);
+        let (service, database) = (config.service.clone(), config.database.clone());
+        let set_up = move || {
+            let keys = service.keys.read_keys()?;
+            for warning in keys.warnings.iter().chain(&database.password_warning()) {
+                tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
+            }
+            let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+            Ok::<_, StartError>(HttpTransport::new(&settings::http_settings(&service), &keys)?)
+        };
+        let transport = run_aside("the files of the keys and certificates", set_up).await;
+        let transport = Arc::new(transport.map_err(StartError::FileHangs)??);
         let keyed = Some(Arc::clone(&transport));
         let options = StoreOptions { is_real_time: true, ..options };
         Self::start_with_transport(config, clock, transport, keyed, options).await
@@ -111,7 +116,7 @@ impl Daemon {
         let daemon = Self { context, config, transport: keyed, heartbeat, _lock: lock };
         daemon.keep_refusal(refusal).await?;
         let verified = loop {
-            let attempt = daemon.account_identity()?.verify_binding(&daemon.context).await;
+            let attempt = daemon.account_identity().verify_binding(&daemon.context).await;
             let doing = "store the account of the database";
             if let Some(verified) = check_attempt(doing, may_retry, &*clock, attempt).await.transpose() {
                 break verified;
@@ -140,7 +145,7 @@ impl Daemon {
     /// Refuses the key as the leader before did, if it is the same key: only probes are sent until one succeeds.
     async fn keep_refusal(&self, refusal: Option<String>) -> Result<(), StartError> {
         if let Some(why) = refusal
-            && self.account_identity()?.is_bound(&self.context).await?
+            && self.account_identity().is_bound(&self.context).await?
         {
             drop(self.context.limiter.refuse_key(&why));
             tracing::error!(
@@ -152,10 +157,9 @@ impl Daemon {
         Ok(())
     }
 
-    fn account_identity(&self) -> Result<AccountIdentity, KeyError> {
-        let keys = self.transport.is_some().then(|| self.config.service.keys.read_keys()).transpose()?;
-        let base_url = self.config.service.base_url.clone();
-        Ok(AccountIdentity { base_url, integration_key: keys.map(|keys| keys.integration) })
+    fn account_identity(&self) -> AccountIdentity {
+        let integration_key = self.transport.as_ref().and_then(|transport| transport.integration_key());
+        AccountIdentity { base_url: self.config.service.base_url.clone(), integration_key }
     }
 
     /// Returns the context of the jobs.
@@ -169,7 +173,8 @@ impl Daemon {
     pub fn probe_key(&self) -> impl Future<Output = Result<bool, StartError>> + Send + use<> {
         let (context, account) = (self.context.clone(), self.account_identity());
         async move {
-            let works = key_probe::probe_in_run(context.clone(), Some(account?)).await?;
+            context.key_proofs.forget_refusal();
+            let works = key_probe::probe_in_run(context.clone(), Some(account)).await?;
             if works {
                 context.limiter.lift_refusal();
             }
@@ -298,7 +303,10 @@ async fn open_database(
     lock: &DatabaseLock,
     options: StoreOptions,
 ) -> Result<OpenedDatabase, StartError> {
-    let store = Store::open_to_lead(config.database.location()?, lock, options.clone()).await?;
+    let database = config.database.clone();
+    let location = run_aside("the file of the database's password", move || database.location()).await;
+    let location = location.map_err(StartError::FileHangs)??;
+    let store = Store::open_to_lead(location, lock, options.clone()).await?;
     let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
     // A simulation of one host has no heartbeat, so that its order of events is the same on both engines.
     let heartbeat = match lead.is_some() && (options.is_real_time || options.stands_by) {

@@ -41,6 +41,9 @@ pub enum StartError {
     /// The keys cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A file of the configuration is not read in time.
+    #[error("{0}")]
+    FileHangs(String),
     /// The HTTP transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),

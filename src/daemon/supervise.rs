@@ -9,7 +9,7 @@ mod new_entries;
 
 use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
-use super::key_probe::KeyProbe;
+use super::key_probe::{KeyProbe, alone_until_tried};
 use super::pauses::{run_unless_paused, work_unless_paused};
 use super::prefetch_timer::PrefetchTimer;
 use super::systemd;
@@ -25,7 +25,7 @@ use crate::{settle, sync};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,8 @@ pub(super) struct Supervisor {
     heartbeat: Heartbeat,
     health_monitor: HealthMonitor,
     tasks: JoinSet<TaskEnd>,
+    /// Held by the task that makes the first calls ([`alone_until_tried`]).
+    first_turn: Arc<Mutex<()>>,
     job_slots: JobSlots<Instant>,
     last_change: ChangeId,
     /// The next check of the outbox, and the delays of the checks after it.
@@ -113,6 +115,7 @@ impl Supervisor {
             key_probe,
             heartbeat,
             tasks: JoinSet::new(),
+            first_turn: Arc::default(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
             next_outbox_check: None,
@@ -286,7 +289,13 @@ impl Supervisor {
         task: Task,
         work: impl Future<Output = Result<Option<FinishedRun>, StoreError>> + Send + 'static,
     ) {
-        self.tasks.spawn(async move { (task, work.await) });
+        let (context, turn) = (self.context.clone(), Arc::clone(&self.first_turn));
+        self.tasks.spawn(async move {
+            match task {
+                Task::Notices => (task, work.await),
+                _ => (task, alone_until_tried(&context, &turn, work).await),
+            }
+        });
     }
 
     /// Makes the checks of each minute.

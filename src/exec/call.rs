@@ -114,6 +114,7 @@ impl JobContext {
             false => self.client.send(request).await,
         };
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
+        self.key_proofs.note_answer(reply.verdict);
         let limiter_events = permit.complete_call(limiter_outcome(&reply));
         limiter_events.iter().for_each(log_limiter_event);
         AnsweredExchange {

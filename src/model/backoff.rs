@@ -22,12 +22,19 @@ impl RetryDelays {
         Self::doubling_from(Duration::from_millis(200), Duration::from_secs(5))
     }
 
-    /// Returns delays between failed runs of all jobs but `push`, and between probes of a refused key: 30 s,
-    /// growing to 15 min.
-    ///
-    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
+    /// Least time between probes of a refused key. With the call that was refused, the first minute costs two calls.
+    pub const KEY_PROBES_APART: Duration = Duration::from_secs(60);
+
+    /// Returns delays between failed runs of all jobs but `push`: 30 s, growing to 15 min.
     pub fn slow_retry() -> Self {
         Self::doubling_from(Duration::from_secs(30), Duration::from_secs(15 * 60))
+    }
+
+    /// Returns delays between probes of a refused key: [`Self::KEY_PROBES_APART`], growing to 15 min.
+    ///
+    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
+    pub fn key_probe() -> Self {
+        Self::doubling_from(Self::KEY_PROBES_APART, Duration::from_secs(15 * 60))
     }
 
     /// Returns delays between failed runs of `push`: 1 s, growing to 30 s.

@@ -5,14 +5,15 @@
 
 use super::NotifierSettings;
 use super::message::{NoticeBatch, NoticeItem, NoticeMessage};
-use crate::client::{AccountKeys, HttpSettings, ReceiverClient, mask_account_keys};
+use crate::client::{AccountKeys, HttpSettings, ReceiverClient, mask_account_keys, run_aside};
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::SecretString;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Time limit of a request to a receiver.
@@ -21,6 +22,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const COMMAND_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Most characters of a failed command's output in its message.
 const OUTPUT_MAX: usize = 300;
+/// Time in which the rest of a failed command's output is read after its end.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 /// Header of a webhook with its secret, which is read from the file for each notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +98,14 @@ impl NoticeSender {
         match channel {
             NoticeChannel::Webhook { url, header } => {
                 let body = self.mask(message.to_json());
-                let secret = header.as_ref().map(read_secret).transpose()?;
+                let secret = match header.clone() {
+                    Some(header) => {
+                        Some(run_aside("the header's secret", move || read_secret(&header)).await??)
+                    }
+                    None => None,
+                };
                 let header = header.as_ref().map(|header| header.name.as_str()).zip(secret.as_ref());
-                self.client(url)?.post_json(body, header).await
+                self.client(url).await?.post_json(body, header).await
             }
             NoticeChannel::Command { words, timeout } => {
                 run_command(words, self.mask(message.to_text()), *timeout).await
@@ -128,7 +136,7 @@ impl NoticeSender {
     /// As [`NoticeSender::send`].
     pub async fn ping(&self, channel: &NoticeChannel, is_well: bool) -> Result<(), String> {
         match channel {
-            NoticeChannel::Ping { url, .. } => self.client(url)?.ping(is_well).await,
+            NoticeChannel::Ping { url, .. } => self.client(url).await?.ping(is_well).await,
             NoticeChannel::Webhook { .. } | NoticeChannel::Command { .. } => Ok(()),
         }
     }
@@ -140,14 +148,15 @@ impl NoticeSender {
         }
     }
 
-    fn client(&self, url: &SecretUrl) -> Result<ReceiverClient, String> {
+    async fn client(&self, url: &SecretUrl) -> Result<ReceiverClient, String> {
         let settings = HttpSettings {
             base_url: url.0.clone(),
             timeout: REQUEST_TIMEOUT,
             application_id: None,
             ..self.http.clone()
         };
-        ReceiverClient::new(&settings).map_err(|error| error.to_string())
+        let made = run_aside("`service.ca_file`", move || ReceiverClient::new(&settings)).await?;
+        made.map_err(|error| error.to_string())
     }
 }
 
@@ -183,28 +192,30 @@ async fn run_command(words: &[String], input: String, limit: Duration) -> Result
     Err(format!("{program} failed ({status}): {output}"))
 }
 
-/// Writes the input, closes it, and waits for the end. Reads the output meanwhile, because a full pipe would stop
-/// the command.
-async fn feed_and_wait(
-    child: &mut Child,
-    input: String,
-) -> std::io::Result<(std::process::ExitStatus, Vec<u8>)> {
-    use tokio::io::AsyncReadExt as _;
+/// Writes the input and waits for the end of the command. Programs that it leaves behind keep their input, and a reader
+/// of their output. Returns the start of a failed command's output.
+async fn feed_and_wait(child: &mut Child, input: String) -> std::io::Result<(ExitStatus, Vec<u8>)> {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    let feed = async {
+    drop(tokio::spawn(async move {
         if let Some(mut stdin) = stdin {
             // A command may end without reading its input; its exit status decides.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
-    };
-    let read = async {
-        let mut kept = Vec::new();
-        if let Some(stderr) = stderr {
-            let mut limited = stderr.take(64 * 1024);
-            limited.read_to_end(&mut kept).await?;
-        }
-        Ok::<_, std::io::Error>(kept)
-    };
-    let ((), output) = tokio::join!(feed, read);
-    Ok((child.wait().await?, output?))
+    }));
+    let (keep, kept) = oneshot::channel();
+    drop(tokio::spawn(async move {
+        let (Some(mut stderr), mut start) = (stderr, Vec::new()) else { return };
+        let limit = (OUTPUT_MAX * char::MAX_LEN_UTF8) as u64;
+        let _ = (&mut stderr).take(limit).read_to_end(&mut start).await;
+        drop(keep.send(start));
+        // A full pipe would stop the command.
+        let _ = copy(&mut stderr, &mut sink()).await;
+    }));
+    let status = child.wait().await?;
+    if status.success() {
+        return Ok((status, Vec::new()));
+    }
+    // A program that was left behind may hold the output open.
+    let output = timeout(OUTPUT_GRACE, kept).await.ok().and_then(Result::ok);
+    Ok((status, output.unwrap_or_default()))
 }

@@ -357,7 +357,28 @@ async fn a_command_gets_the_text_and_no_environment_and_ends_in_time() {
         .value("SELECT failure FROM notice WHERE sent_ms IS NULL")
         .await;
     assert!(failure.contains("/bin/sh did not end within 0 s and was killed"), "{failure}");
+    // The background holds the command's input and output, and delivers after the command's end.
+    let (go, mailed) = (dir.path().join("go"), dir.path().join("mailed"));
+    let script = format!(
+        "head -c 200000 /dev/zero >&2; exec 3<&0; \
+         {{ until [ -e {} ]; do sleep 0.05; done; echo noise >&2; cat <&3 > {}; }} & exit 0",
+        go.display(),
+        mailed.display()
+    );
+    house.notifier.channel = command(&script, MINUTE);
+    house.now = house.now.plus(60 * MINUTE);
+    assert_eq!(house.deliver().await, 1, "the end of the command counts");
+    std::fs::write(&go, "").unwrap();
+    let is_mailed = || std::fs::read_to_string(&mailed).is_ok_and(|text| text.contains("no such SKU"));
+    let started = tokio::time::Instant::now();
+    while !is_mailed() {
+        assert!(started.elapsed() < MINUTE, "the delivery in the background was killed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
     house.notifier.channel = command("echo broken >&2; exit 7", MINUTE);
+    house.reject(3..4, "no such SKU").await;
+    house.ticks(15).await;
     house.now = house.now.plus(60 * MINUTE);
     assert_eq!(house.deliver().await, 0);
     let failure: String = crate::support::outsider::Outsider::at(house.store.location())

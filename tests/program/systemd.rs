@@ -7,7 +7,8 @@
 
 use crate::support::{UPDATE, World, tool};
 use serde_json::json;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,12 +39,17 @@ impl Unit {
         std::fs::write(&config, world.toml(more)).unwrap();
         let notify = folder.join("notify");
         let socket = UnixDatagram::bind(&notify).unwrap();
+        Self::start_at(socket, notify.to_str().unwrap(), config, watchdog)
+    }
+
+    /// Starts the daemon with this value of `NOTIFY_SOCKET`.
+    fn start_at(socket: UnixDatagram, notify: &str, config: PathBuf, watchdog: Duration) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let log = std::fs::File::create(config.with_file_name("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_tallyd"))
             .args(["run", "--config"])
             .arg(&config)
-            .env("NOTIFY_SOCKET", &notify)
+            .env("NOTIFY_SOCKET", notify)
             .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
             .stdin(Stdio::null())
             .stderr(log)
@@ -72,7 +78,19 @@ impl Unit {
         }
     }
 
-    /// Discards all further messages, so that a full socket does not block the daemon.
+    /// Waits for the end of the daemon; fails after 20 s.
+    fn ended(&mut self) -> Option<i32> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "the daemon does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Discards all further messages.
     fn listen_no_more(&self) {
         let socket = self.socket.try_clone().unwrap();
         std::thread::spawn(move || while socket.recv(&mut [0; 4096]).is_ok() {});
@@ -131,6 +149,126 @@ async fn systemd_hears_ready_reload_status_and_stop_in_order() {
     let stopping = unit.hear_until("STOPPING=1");
     assert!(stopping.iter().any(|line| line.starts_with("STATUS=")), "{stopping:?}");
     assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_socket_that_nobody_reads_stops_neither_the_work_nor_the_end() {
+    let world = World::new().await;
+    world.track_all().await;
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml("")).unwrap();
+    let notify = world.path.with_file_name("full");
+    let (socket, filler) = (UnixDatagram::bind(&notify).unwrap(), UnixDatagram::unbound().unwrap());
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"STATUS=full", &notify).is_ok() {}
+    let mut unit = Unit::start_at(socket, notify.to_str().unwrap(), config, WATCHDOG);
+    let made = "SELECT count(*) FROM run WHERE outcome = 'ok'";
+    world.until("the daemon works", async |world| world.number(made).await > 0).await;
+    unit.signal("-HUP");
+    world.change("on", "no.such.kind", "{}").await;
+    world.until("it works on", async |world| world.fate("on").await.0 == "rejected").await;
+    unit.signal("-TERM");
+    assert_eq!(unit.ended(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_socket_may_have_an_abstract_name() {
+    let world = World::new().await;
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml("")).unwrap();
+    let name = format!("tallyd-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let socket = UnixDatagram::bind_addr(&address).unwrap();
+    let mut unit = Unit::start_at(socket, &format!("@{name}"), config, WATCHDOG);
+    unit.hear_until("READY=1");
+}
+
+/// A FIFO that nobody writes blocks its reader, as a hung mount does.
+fn fifo(path: &Path) {
+    drop(std::fs::remove_file(path));
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_blocks_stops_neither_the_work_nor_the_end() {
+    for blocked in ["tallyd.toml", "i"] {
+        let world = World::new().await;
+        let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+        unit.hear_until("READY=1");
+        unit.listen_no_more();
+        fifo(&world.path.with_file_name(blocked));
+        unit.signal("-HUP");
+        world.change("on", "no.such.kind", "{}").await;
+        world.until("it works on", async |world| world.fate("on").await.0 == "rejected").await;
+        let log = || std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+        world.until("the file is named", async |_| log().contains("within 5 s: check the file")).await;
+        unit.signal("-HUP");
+        unit.signal("-TERM");
+        let stopping = Instant::now();
+        assert_eq!(unit.ended(), Some(0), "{blocked}");
+        assert!(stopping.elapsed() < Duration::from_secs(4), "{blocked}: {:?}", stopping.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_blocks_ends_a_start_with_its_name() {
+    for (blocked, more) in [("tallyd.toml", ""), ("i", ""), ("ca.pem", "ca_file = \"ca.pem\"\n")] {
+        let world = World::new().await;
+        let config = world.path.with_file_name("tallyd.toml");
+        let ca = format!("[service]\n{more}")
+            .replace("ca.pem", world.path.with_file_name("ca.pem").to_str().unwrap());
+        let text = world.toml("").replacen("[service]\n", &ca, 1);
+        // A file of certificates is read for https alone.
+        let text = if more.is_empty() { text } else { text.replace("http://127.0.0.1", "https://127.0.0.1") };
+        std::fs::write(&config, text).unwrap();
+        fifo(&world.path.with_file_name(blocked));
+        let run = tokio::process::Command::new(env!("CARGO_BIN_EXE_tallyd"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(PATIENCE, run).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{blocked}: {said}");
+        assert!(said.contains("within 5 s: check the file"), "{blocked}: {said}");
+    }
+}
+
+/// The schedule of every job that reads: due each second.
+fn all_due() -> String {
+    let kinds = tallyd::model::JobKind::ALL.iter().filter(|kind| **kind != tallyd::model::JobKind::Push);
+    kinds.map(|kind| format!("[jobs.{kind}]\nenabled = true\nschedule = \"* * * * * *\"\n")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_key_costs_two_calls_a_minute_however_many_jobs_are_due() {
+    // Another integration key may be another account's, which the start checks; another gateway key is found by a job.
+    for key in ["i", "g"] {
+        let world = World::new().await;
+        world.track_all().await;
+        world.once().await;
+        std::fs::write(world.path.with_file_name(key), "nobodys").unwrap();
+        let toml = world.toml("");
+        let (service, _) = toml.split_once("[jobs.").unwrap();
+        let config = world.path.with_file_name("tallyd.toml");
+        std::fs::write(&config, format!("{service}{}", all_due())).unwrap();
+        let before = world.sandbox.logged_calls().len();
+        let notify = world.path.with_file_name("notify");
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        let mut unit =
+            Unit::start_at(socket, notify.to_str().unwrap(), config.clone(), Duration::from_secs(600));
+        unit.hear_until("READY=1");
+        unit.listen_no_more();
+        let refused = "SELECT count(DISTINCT job) FROM run WHERE outcome = 'failed'";
+        world.until("many jobs were refused", async |world| world.number(refused).await >= 8).await;
+        for _ in 0..3 {
+            let mut check = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+            let said = check.args(["check", "--online", "--config"]).arg(&config).output().unwrap();
+            assert!(!said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+        }
+        let calls = world.sandbox.logged_calls().len() - before;
+        assert!((1..=2).contains(&calls), "{calls} calls with a key that is refused");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ use super::setup::{
 use super::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Body, Client, Method, Url};
+use secrecy::SecretString;
 use std::error::Error;
 use std::iter::successors;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -77,6 +78,11 @@ impl HttpTransport {
     /// Returns true if both transports send the same keys.
     pub fn has_keys_of(&self, other: &Self) -> bool {
         self.key_values() == other.key_values()
+    }
+
+    /// Returns the integration key in use, which identifies the account.
+    pub fn integration_key(&self) -> Option<SecretString> {
+        self.key_values()[0].to_str().ok().map(SecretString::from)
     }
 
     fn key_values(&self) -> [HeaderValue; 2] {

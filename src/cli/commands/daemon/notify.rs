@@ -39,7 +39,7 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
     if config.notifiers.is_empty() {
         return Err(CommandFailure::failed("the configuration has no notifier: add a table [[notify]]"));
     }
-    let sender = daemon::notice_sender(&config.service);
+    let sender = daemon::notice_sender(&config.service).await;
     let mut output = CommandOutput::default();
     for notifier in &config.notifiers {
         let topic = notifier.topics.first().copied().unwrap_or(NoticeTopic::Daemon);
@@ -84,7 +84,8 @@ async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
     let todo = format!("find the reason: sudo journalctl -u {unit} -n 50; then: sudo systemctl start {unit}");
     let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
     let told = notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
-    let sent = told.map(|notifier| send_with_retry(&service, notifier.clone(), id.clone(), item.clone()));
+    let sent =
+        told.map(|notifier| send_with_retry(service.clone(), notifier.clone(), id.clone(), item.clone()));
     let sent: Vec<_> = sent.map(tokio::spawn).collect();
     let mut output = CommandOutput::default();
     for task in sent {
@@ -105,24 +106,22 @@ fn failure_id(unit: &str, now: Timestamp) -> String {
     }
 }
 
-fn send_with_retry(
-    service: &ServiceConfig,
+async fn send_with_retry(
+    service: ServiceConfig,
     notifier: NotifierSettings,
     id: String,
     item: NoticeItem,
-) -> impl Future<Output = Result<(), String>> + use<> {
-    let sender = daemon::notice_sender(service);
-    async move {
-        let (mut delays, mut waited) = (RetryDelays::push_retry(), Duration::ZERO);
-        loop {
-            let Err(why) = send(&sender, &notifier, &id, item.clone(), false).await else { return Ok(()) };
-            let delay = delays.next().unwrap_or_default();
-            waited += delay;
-            if waited > RETRY_TIME {
-                return Err(format!("{}: NOT delivered: {why}", notifier.name));
-            }
-            tokio::time::sleep(delay).await;
+) -> Result<(), String> {
+    let sender = daemon::notice_sender(&service).await;
+    let (mut delays, mut waited) = (RetryDelays::push_retry(), Duration::ZERO);
+    loop {
+        let Err(why) = send(&sender, &notifier, &id, item.clone(), false).await else { return Ok(()) };
+        let delay = delays.next().unwrap_or_default();
+        waited += delay;
+        if waited > RETRY_TIME {
+            return Err(format!("{}: NOT delivered: {why}", notifier.name));
         }
+        tokio::time::sleep(delay).await;
     }
 }
 

@@ -4,6 +4,7 @@ use super::hangup::StartTerminal;
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
+use crate::client::run_aside;
 use crate::config::Config;
 use crate::daemon::{self, Daemon, StartError, SystemClock};
 use crate::telemetry::{LogHandle, event};
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Args)]
@@ -24,9 +26,10 @@ pub(in crate::cli) struct DaemonRunArgs {
 impl From<StartError> for CommandFailure {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => {
-                Self::usage(error.to_string())
-            }
+            StartError::Key(_)
+            | StartError::Transport(_)
+            | StartError::FileHangs(..)
+            | StartError::OtherAccount { .. } => Self::usage(error.to_string()),
             StartError::Store(error) => error.into(),
             error => Self::failed(error.to_string()),
         }
@@ -35,7 +38,7 @@ impl From<StartError> for CommandFailure {
 
 pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {
     let file = context.config_file()?;
-    let config = context.config()?;
+    let config = read_config(file.clone()).await.map_err(|why| CommandFailure::multiline(why, 2))?;
     let logging = logging::init_logging(config.log.format, config.log.level)?;
     if args.once {
         let daemon = Daemon::start_with_retry(config, Arc::new(SystemClock)).await?;
@@ -53,6 +56,13 @@ pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArg
     };
     on_runtime_thread(daemon.run(stop, reload)).await?;
     Ok(String::new().into())
+}
+
+/// Reads the configuration without blocking the runtime.
+async fn read_config(file: PathBuf) -> Result<Config, String> {
+    let what = file.display().to_string();
+    let load = move || Config::load(&file, std::env::vars()).map_err(|error| error.to_string());
+    run_aside(&what, load).await?
 }
 
 /// Runs `work` on a thread of the runtime.
@@ -123,7 +133,7 @@ impl SignalStreams {
     /// Drains at the first TERM or INT and exits at the second. HUP drains if the terminal was closed, else reloads
     /// the configuration.
     async fn listen(mut self, stop: CancellationToken, source: ReloadSource, changed: mpsc::Sender<Config>) {
-        let mut next = None;
+        let (mut next, mut reads) = (None, JoinSet::new());
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
@@ -131,7 +141,14 @@ impl SignalStreams {
                         stop.cancel();
                         continue;
                     }
-                    next = source.reload().or(next);
+                    // The newest file counts, also if an older one hangs.
+                    reads.abort_all();
+                    reads.spawn(read_config(source.file.clone()));
+                    continue;
+                }
+                Some(read) = reads.join_next() => {
+                    // An aborted read has a newer one behind it.
+                    next = read.ok().and_then(|read| source.accept(read)).or(next);
                     continue;
                 }
                 // A start may wait for long, and a standby longer: only the newest configuration is kept for it.
@@ -166,10 +183,9 @@ struct ReloadSource {
 }
 
 impl ReloadSource {
-    /// Reads the configuration; logs an error and returns `None` if it is invalid.
-    fn reload(&self) -> Option<Config> {
-        let config = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
-        let config = config.and_then(|config| {
+    /// Returns the configuration that was read; logs an error and returns `None` if it is invalid.
+    fn accept(&self, read: Result<Config, String>) -> Option<Config> {
+        let config = read.and_then(|config| {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
             Ok(config)
         });
