@@ -108,7 +108,8 @@ impl NoticeSender {
                 self.client(url).await?.post_json(body, header).await
             }
             NoticeChannel::Command { words, timeout } => {
-                run_command(words, self.mask(message.to_text()), *timeout).await
+                let done = run_command(words, self.mask(message.to_text()), *timeout).await;
+                done.map_err(|why| self.mask(why))
             }
             NoticeChannel::Ping { .. } => Ok(()),
         }

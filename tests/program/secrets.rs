@@ -187,8 +187,8 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
     }
 }
 
-/// Starts a gateway that quotes the whole request in its answer.
-fn echoing() -> std::net::SocketAddr {
+/// Starts a gateway that quotes the whole request in its answer, each character as `spell` writes it.
+fn echoing(spell: fn(char) -> String) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -201,7 +201,8 @@ fn echoing() -> std::net::SocketAddr {
                     Ok(read) => request.extend_from_slice(&chunk[..read]),
                 }
             }
-            let quoted = serde_json::json!({"message": String::from_utf8_lossy(&request)}).to_string();
+            let spelled: String = String::from_utf8_lossy(&request).chars().map(spell).collect();
+            let quoted = format!(r#"{{"Message":"{spelled}"}}"#);
             let length = quoted.len();
             let head = format!(
                 "HTTP/1.1 500 Oops\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
@@ -212,8 +213,9 @@ fn echoing() -> std::net::SocketAddr {
     address
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_quotes_our_request_gets_no_key_into_journal_or_log() {
+/// Lets the program call a gateway that quotes each request. Nothing that it prints or writes may hold a secret, as it
+/// stands or as a reader of JSON takes it.
+async fn nothing_holds_what_is_quoted(spell: fn(char) -> String) {
     let folder = tempfile::tempdir().unwrap();
     let (i, g) = (folder.path().join("i"), folder.path().join("g"));
     std::fs::write(&i, INTEGRATION).unwrap();
@@ -222,18 +224,32 @@ async fn a_gateway_that_quotes_our_request_gets_no_key_into_journal_or_log() {
         "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {i:?}\ngateway_key_file = {g:?}\n\
          proxy = \"http://user:{PROXY_PASSWORD}@127.0.0.1:9\"\n\
          [database]\npath = {:?}\n[log]\nlevel = \"trace\"\n",
-        echoing(),
+        echoing(spell),
         folder.path().join("tallyd.db"),
     );
     let mut desk = Desk::new(folder.path(), &toml);
     desk.run(&["check", "--online"]).await;
     assert!(!holds_a_secret(&desk.said), "{}", String::from_utf8_lossy(&desk.said));
     let written = written(folder.path()).await;
-    let quoted = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("svc-subscription-key");
-    assert!(written.iter().any(|(_, bytes)| quoted(bytes)), "the answer stands in the journal");
+    let read = |bytes: &[u8]| {
+        let body = serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
+        body["Message"].as_str().unwrap_or_default().to_owned()
+    };
+    let quoted = |bytes: &[u8]| read(bytes).contains("svc-subscription-key");
+    assert!(written.iter().any(|(_, bytes)| quoted(bytes)), "the answer stands in the journal, and is JSON");
     for (name, bytes) in written {
-        assert!(!holds_a_secret(&bytes), "{name} holds a key");
+        assert!(!holds_a_secret(&bytes) && !holds_a_secret(read(&bytes).as_bytes()), "{name} holds a key");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_quotes_our_request_gets_no_key_into_journal_or_log() {
+    nothing_holds_what_is_quoted(|c| serde_json::json!(c).to_string().trim_matches('"').to_owned()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_quotes_our_key_in_escapes_gets_it_nowhere_either() {
+    nothing_holds_what_is_quoted(|c| format!("\\u{:04X}", u32::from(c))).await;
 }
 
 fn mode(path: &Path) -> u32 {

@@ -105,7 +105,7 @@ impl HttpTransport {
             answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = PlatformResponse {
             status: answer.status().as_u16(),
-            retry_after: retry_after(answer.headers()),
+            retry_after: retry_after(answer.headers(), &keys),
             body: Vec::with_capacity(announced.min(LARGE_BYTES)),
         };
         if announced > self.answer_limit_bytes {
@@ -178,8 +178,10 @@ impl Transport for HttpTransport {
     }
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<String> {
-    headers.get(RETRY_AFTER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+fn retry_after(headers: &HeaderMap, keys: &[HeaderValue]) -> Option<String> {
+    let mut value = headers.get(RETRY_AFTER)?.as_bytes().to_vec();
+    mask_keys(&mut value, keys);
+    Some(String::from_utf8_lossy(&value).into_owned())
 }
 
 fn unsent_error(error: &reqwest::Error) -> TransportError {
