@@ -38,7 +38,8 @@ pub(crate) async fn read_list(
             let project: &ProjectPage<_> = &move |(write, answer, page)| {
                 Box::pin(projection::project_listing_templates(write, answer.id, storefront, page))
             };
-            reader.read_pages(request, wire::decode_listing_templates, |row| row.id, project).await
+            let decode = |body: &_| wire::decode_listing_templates(body, storefront);
+            reader.read_pages(request, decode, |row| row.id, project).await
         }
         PlatformList::ShipmentItems(shipment) => {
             let request = |paging| wire::shipment_line_items(shipment, paging);
@@ -46,7 +47,8 @@ pub(crate) async fn read_list(
                 let (id, sent_at) = (answer.id, answer.sent_at);
                 Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
             };
-            reader.read_pages(request, wire::decode_shipment_line_items, |row| row.id.0, project).await
+            let decode = |body: &_| wire::decode_shipment_line_items(body, shipment);
+            reader.read_pages(request, decode, |row| row.id.0, project).await
         }
         PlatformList::HealthMonths => {
             let request = |paging| wire::business_health(None, paging);

@@ -38,13 +38,15 @@ pub(crate) struct ListProgress {
     /// Number of new, changed and missing records.
     pub(crate) changed: u64,
     is_cut: bool,
+    /// True if the platform's count differed between two pages.
+    has_moved: bool,
 }
 
 impl ListReader<'_> {
     pub(super) async fn read_pages<T>(
         self,
         request: impl Fn(PageParams) -> PlatformRequest,
-        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
         id: fn(&T) -> i64,
         project: &ProjectPage<T>,
     ) -> Result<ListProgress, JobError> {
@@ -54,7 +56,7 @@ impl ListReader<'_> {
         loop {
             let asked = request(paging);
             let (answer, page) =
-                context.read_decoded(attempts, run, Lane::Poll, &name, &asked, decode).await?;
+                context.read_decoded(attempts, run, Lane::Poll, &name, &asked, &decode).await?;
             let mut write = context.begin_recording(&answer).await?;
             progress.changed += project((&mut write, &answer, &page)).await?;
             let goes_on = progress.add_page(&page, id);
@@ -84,7 +86,7 @@ impl ListProgress {
         let before = self.listed.len();
         self.listed.extend(page.records.iter().map(id));
         self.parked += page.parked.len();
-        self.total = page.page.and_then(|page| page.total_entries).or(self.total);
+        self.has_moved |= page.note_total(&mut self.total);
         let brought_nothing = self.listed.len() == before && page.parked.is_empty();
         page.may_have_more() && !brought_nothing
     }
@@ -92,6 +94,7 @@ impl ListProgress {
     /// Returns true if every record of the list was seen and readable.
     fn is_whole(&self) -> bool {
         !self.is_cut
+            && !self.has_moved
             && self.parked == 0
             && self.total.is_none_or(|total| total == as_count(self.listed.len()))
     }
@@ -106,7 +109,7 @@ impl ListProgress {
         let (listed, parked) = (self.listed.len(), self.parked);
         match self.total {
             _ if self.is_cut => Some(format!("it has more than {PAGES_MAX} pages; the rest was not read")),
-            Some(total) if total != as_count(listed + parked) => {
+            Some(total) if self.has_moved || total != as_count(listed + parked) => {
                 Some(format!("the platform counts {total}: the list changed while it was read"))
             }
             _ => None,
@@ -174,6 +177,18 @@ mod tests {
             ("an unreadable record", &[("1 x", Some((1, 1, 2)), false)], false, false),
             ("two pages", &[("1", Some((1, 2, 2)), true), ("2", Some((2, 2, 2)), false)], true, false),
             ("lost between", &[("1 2", Some((1, 2, 3)), true), ("2", Some((2, 2, 3)), false)], false, true),
+            (
+                "one left meanwhile",
+                &[("1 2", Some((1, 2, 4)), true), ("4", Some((2, 2, 3)), false)],
+                false,
+                true,
+            ),
+            (
+                "one came meanwhile",
+                &[("1 2", Some((1, 2, 3)), true), ("3 4", Some((2, 2, 4)), false)],
+                false,
+                true,
+            ),
             ("the same again", &[("1", Some((1, 9, 9)), true), ("1", Some((1, 9, 9)), false)], false, true),
         ];
         for (what, pages, is_whole, is_odd) in cases {

@@ -1,10 +1,10 @@
 //! Order lines, as decisions need them.
 
-use super::{LineItemId, OrderId, ProductId, Sku, WarehouseId};
-use serde::Serialize;
+use super::{LineItemId, OrderId, ProductId, Sku, SupplierId, WarehouseId};
+use serde::{Deserialize, Serialize};
 
 /// A line of a tracked order (`Order line item`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct OrderLine {
     /// Order.
     pub order_id: OrderId,
@@ -16,10 +16,12 @@ pub struct OrderLine {
     pub product_id: Option<ProductId>,
     /// Units sold.
     pub quantity_sold: i64,
-    /// Units not yet in any shipment (`QuantityNotTiedToShipment`); some answers omit them.
+    /// Units not yet in any shipment (`QuantityNotTiedToShipment`), 0 or more; some answers omit them.
     pub quantity_left: Option<i64>,
     /// Price of a unit in the account's currency, for display only.
     pub unit_price: Option<f64>,
+    /// Supplier that ships the line, of a dropshipped line.
+    pub supplier_id: Option<SupplierId>,
     /// Warehouse that serves the line.
     pub warehouse_id: Option<WarehouseId>,
 }

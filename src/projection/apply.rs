@@ -17,7 +17,7 @@ use crate::store::{
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
 /// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
 /// (`upgrade.rs`).
-pub(crate) const PROJECTION_VERSION: i64 = 9;
+pub(crate) const PROJECTION_VERSION: i64 = 10;
 
 pub(super) async fn apply_entry(
     write: &mut WriteTransaction,
@@ -173,15 +173,15 @@ async fn apply_read_answer(
             projection::project_found_products(write, id, at, wire::decode_products(body)?).await?;
         }
         ParsedRequest::OrderLines(order) => {
-            let lines = wire::decode_order_line_items(body)?;
+            let lines = wire::decode_order_line_items(body, *order)?;
             projection::project_order_lines(write, id, at, *order, &lines).await?;
         }
         ParsedRequest::Allocation(order, line) => {
-            let found = wire::decode_allocations(body)?;
+            let found = wire::decode_allocations(body, *line)?;
             projection::project_allocations(write, id, at, (*order, *line), Some(&found)).await?;
         }
         ParsedRequest::ShipmentItems(shipment) => {
-            let items = wire::decode_shipment_line_items(body)?;
+            let items = wire::decode_shipment_line_items(body, *shipment)?;
             projection::project_shipment_items(write, id, at, *shipment, &items).await?;
         }
         ParsedRequest::KitComponents(kit) => {
@@ -189,7 +189,8 @@ async fn apply_read_answer(
                 .await?;
         }
         ParsedRequest::TopSelling(month) => {
-            projection::project_top_selling(write, id, at, *month, &wire::decode_top_selling(body)?).await?;
+            let sellers = wire::decode_top_selling(body, *month)?;
+            projection::project_top_selling(write, id, at, *month, &sellers).await?;
         }
         ParsedRequest::BusinessHealth => {
             projection::project_business_health(write, id, at, &wire::decode_business_health(body)?).await?;
@@ -207,7 +208,7 @@ async fn apply_read_answer(
             projection::project_storefronts(write, id, &wire::decode_storefronts(body)?).await?;
         }
         ParsedRequest::Templates(storefront) => {
-            let page = wire::decode_listing_templates(body)?;
+            let page = wire::decode_listing_templates(body, *storefront)?;
             projection::project_listing_templates(write, id, *storefront, &page).await?;
         }
         // Answers to writes: `apply_answer` projects those that bring facts.

@@ -17,10 +17,12 @@ pub(crate) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Op
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Returns the created shipment of an order's record. `None` if the shipment names another order.
+/// Returns the created shipment of an order's record. `None` if the shipment names another order, or one of its items
+/// another shipment.
 pub(crate) fn created_shipment(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
     let made = record.shipment.as_ref().filter(|_| record.outcome() == WriteOutcome::Done)?;
-    made.order_id().is_none_or(|named| named == order).then_some(made)
+    let is_asked = made.order_id().is_none_or(|named| named == order);
+    (is_asked && made.items.iter().all(|item| item.is_of(made.id))).then_some(made)
 }
 
 /// Projects an answer to the creation of shipments, which holds all items of each. Each order is matched by

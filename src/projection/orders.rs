@@ -25,8 +25,8 @@ pub(crate) async fn project_order_lines(
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
 }
 
-/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Their SKUs become
-/// discovered SKUs. If they are all of other SKUs than the line's own, the line's product is marked as a
+/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Without a readable record the
+/// line keeps what was known. Their SKUs become discovered SKUs. If they are all of other SKUs than the line's own, the line's product is marked as a
 /// possible kit.
 pub(crate) async fn project_allocations(
     write: &mut WriteTransaction,
@@ -45,6 +45,9 @@ pub(crate) async fn project_allocations(
     };
     let Some(decoded) = found else { return write.mirror_allocations(&page).await };
     park_records(write, exchange_id, decoded).await?;
+    if decoded.records.is_empty() && !decoded.parked.is_empty() {
+        return Ok(());
+    }
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
     let (sku, product_id) = write.order_line_product(order_id, line_item_id).await?;
@@ -134,7 +137,8 @@ mod tests {
         ];
         for (sold, product, taken, expected) in cases {
             let records = taken.replace('}', r#","WarehouseId":7,"QuantityAllocated":1}"#);
-            let decoded = decode_allocations(format!(r#"{{"data":[{records}]}}"#).as_bytes()).unwrap();
+            let decoded =
+                decode_allocations(format!(r#"{{"data":[{records}]}}"#).as_bytes(), LineItemId(1)).unwrap();
             let is_kit = may_be_kit(&Sku::new(sold).unwrap(), product.map(ProductId), &decoded.records);
             assert_eq!(is_kit, expected, "{sold} {product:?}: {taken}");
         }

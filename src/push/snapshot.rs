@@ -399,6 +399,10 @@ impl<'a> SnapshotInputs<'a> {
                 let mark = CountMark { id: queued.id, created_at, counted_at };
                 let base = match counted_at {
                     _ if queued.is_date_ambiguous => CountBase::Unsure,
+                    // A fact of the product that had the SKU before is no base.
+                    _ if row.product_id_position.is_some_and(|since| queued.position < Some(since)) => {
+                        CountBase::Missed
+                    }
                     Some(_) if set.seen.is_none() => {
                         base_at_count(mark.counted_time(), &past_facts(row), self.settings.max_base_age)
                     }

@@ -1,13 +1,15 @@
 //! Decides shipment changes, and shipment changes in doubt (docs/rules.md 22, 23).
 //!
 //! The platform ships *what is left* if a line or a quantity is not named, and has no idempotency key.
-//! Therefore the request always names both, from a read just before the send. A drop of the quantity left
-//! never proves that our request caused it, because a person may have shipped the same units at the platform.
+//! Therefore the request names both, from a read just before the send. The exception is a whole order without a known
+//! shipment whose answer does not state what is left: the order alone is named, because the platform refuses that
+//! where a shipment exists. A drop of the quantity left never proves that our request caused it, because a person may
+//! have shipped the same units at the platform.
 
 use super::ChangePlan;
 use super::in_doubt::{EffectCheck, QUIET_CREATE, Settlement, judge_absence};
 use super::read_admission::READS_APART;
-use crate::model::{ChangeId, LineItemId, OrderLine, Timestamp};
+use crate::model::{ChangeId, LineItemId, OrderId, OrderLine, Timestamp};
 use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,8 +23,19 @@ pub enum OrderFact<'a> {
     Unknown,
     /// The order has more lines than one answer holds, and the operation has no paging.
     Incomplete,
-    /// Lines of the order.
-    Known(&'a [OrderLine]),
+    /// The order is known.
+    Known(KnownOrder<'a>),
+}
+
+/// Order as just read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KnownOrder<'a> {
+    /// Its readable lines. Another line is never sent and keeps none of these.
+    pub lines: &'a [OrderLine],
+    /// True if another line could not be read, for instance because its quantity is a fraction.
+    pub has_unreadable: bool,
+    /// True if a shipment of the order is known, cancelled or not.
+    pub has_shipment: bool,
 }
 
 /// A line of the request, stored with the claim.
@@ -38,26 +51,23 @@ pub struct ClaimedLine {
 
 /// Decides a shipment by its order as just read.
 ///
-/// `Send` carries every line and quantity.
+/// `Send` carries every line and quantity, also of a whole order.
 pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
     let id = change.order_id;
-    let lines = match order {
+    let known = match order {
         OrderFact::Unread => return ChangePlan::ReadFirst,
         OrderFact::Unknown => {
             let detail = format!("the platform lists no lines of order {id}; correct the id");
             return ChangePlan::PartMissing { reason: Reason::UnknownOrder, detail };
         }
-        OrderFact::Incomplete => {
-            let detail = format!("order {id} has more lines than one answer holds; ship it at the platform");
-            return ChangePlan::Held { reason: Reason::IncompleteOrder, detail };
-        }
-        OrderFact::Known(lines) => lines,
+        OrderFact::Incomplete => return incomplete_order(id),
+        OrderFact::Known(order) => order,
     };
     let claimed = match &change.lines {
         Some(named) => {
-            named.iter().map(|line| claim_line(line, change, lines)).collect::<Result<Vec<_>, _>>()
+            named.iter().map(|line| claim_line(line, change, known)).collect::<Result<Vec<_>, _>>()
         }
-        None => everything_left(change, lines),
+        None => everything_left(change, known),
     };
     claimed.map_or_else(|stop| stop, ChangePlan::Send)
 }
@@ -67,12 +77,16 @@ type StoppedPlan = ChangePlan<Vec<ClaimedLine>>;
 fn claim_line(
     named: &ShipmentLine,
     change: &ShipmentCreate,
-    lines: &[OrderLine],
+    known: KnownOrder<'_>,
 ) -> Result<ClaimedLine, StoppedPlan> {
     let (id, order) = (named.line_item_id, change.order_id);
-    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| ChangePlan::PartMissing {
-        reason: Reason::ForeignLine,
-        detail: format!("line {id} does not belong to order {order}; correct it"),
+    let line = known.lines.iter().find(|line| line.line_item_id == id);
+    let line = line.ok_or_else(|| match known.has_unreadable {
+        true => incomplete_order(order),
+        false => ChangePlan::PartMissing {
+            reason: Reason::ForeignLine,
+            detail: format!("line {id} does not belong to order {order}; correct it"),
+        },
     })?;
     // Without a quantity left, the quantity sold is the upper bound; the platform checks the rest.
     let available = line.quantity_left.unwrap_or(line.quantity_sold);
@@ -85,23 +99,40 @@ fn claim_line(
     Ok(ClaimedLine { line_item_id: id, quantity, left_before: line.quantity_left })
 }
 
-fn everything_left(change: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<ClaimedLine>, StoppedPlan> {
-    let mut claimed = Vec::new();
-    for line in lines {
-        let quantity = line.quantity_left.ok_or_else(|| left_unknown(line))?;
-        if quantity > 0 {
-            claimed.push(ClaimedLine {
-                line_item_id: line.line_item_id,
-                quantity,
-                left_before: Some(quantity),
-            });
+fn everything_left(change: &ShipmentCreate, known: KnownOrder<'_>) -> Result<Vec<ClaimedLine>, StoppedPlan> {
+    let silent = known.lines.iter().find(|line| line.quantity_left.is_none());
+    let has_begun = |line: &OrderLine| line.quantity_left.is_some_and(|left| left < line.quantity_sold);
+    let may_be_begun = known.has_shipment || known.has_unreadable || known.lines.iter().any(has_begun);
+    if let Some(line) = silent.filter(|_| may_be_begun) {
+        return Err(left_unknown(line));
+    }
+    let claimed = known.lines.iter().map(|line| ClaimedLine {
+        line_item_id: line.line_item_id,
+        quantity: line.quantity_left.unwrap_or(line.quantity_sold),
+        left_before: line.quantity_left.filter(|_| silent.is_none()),
+    });
+    let claimed: Vec<ClaimedLine> = claimed.filter(|line| line.quantity > 0).collect();
+    match claimed.is_empty() {
+        true if known.has_unreadable => Err(incomplete_order(change.order_id)),
+        true => {
+            let detail = format!("nothing is left to ship of order {}", change.order_id);
+            Err(ChangePlan::Held { reason: Reason::TooLittleLeft, detail })
         }
+        false => Ok(claimed),
     }
-    if claimed.is_empty() {
-        let detail = format!("nothing is left to ship of order {}", change.order_id);
-        return Err(ChangePlan::Held { reason: Reason::TooLittleLeft, detail });
-    }
-    Ok(claimed)
+}
+
+/// Returns true if the request names the order alone: no line is named, and the platform does not state what is left.
+pub fn is_whole_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> bool {
+    change.lines.is_none() && claimed.iter().all(|line| line.left_before.is_none())
+}
+
+fn incomplete_order(order: OrderId) -> StoppedPlan {
+    let detail = format!(
+        "order {order} has more lines than one answer holds, or a line that cannot be read, for instance because its \
+         quantity is no whole number; ship that at the platform"
+    );
+    ChangePlan::Held { reason: Reason::IncompleteOrder, detail }
 }
 
 fn left_unknown(line: &OrderLine) -> StoppedPlan {

@@ -148,7 +148,7 @@ SELECT l.id, l.order_id, o.company_id,
   JOIN sales_order o ON o.id = l.order_id
   JOIN product p ON p.id = l.product_id
   JOIN warehouse w ON w.id = l.warehouse_id
-  LEFT JOIN supplier s ON s.id = p.supplier_id;
+  LEFT JOIN supplier s ON s.id = p.supplier_id AND p.is_dropshipped;
 
 CREATE TEMP VIEW wire_allocation AS
 SELECT a.id, a.line_id,

@@ -75,9 +75,7 @@ pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, PlatformList};
 pub use mirror::products::{ProductRow, ProductStock, ProductStockRow, WarehouseQuantity};
 pub use mirror::readback::MismatchRow;
 pub use mirror::refresh_priority::PrefetchRow;
-pub use mirror::reports::{
-    BusinessHealthFigures, BusinessHealthRow, MonthlyReport, TopSellerFact, TopSellerRow,
-};
+pub use mirror::reports::{BusinessHealthFigures, BusinessHealthRow, MonthlyReport, TopSellerRow};
 pub use mirror::shipments::{ShipmentFact, ShipmentItemFact, ShipmentItemRow, ShipmentPage};
 pub use mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
 pub use mirror::stock_levels::{PlannedStockLevel, StockLevelRow, StockLevelWrite};

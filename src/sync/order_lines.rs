@@ -26,9 +26,10 @@ use crate::telemetry::event;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-/// Most allocations asked for in one run, because more would delay the orders by minutes. The next run
-/// continues.
+/// Most allocations asked for in one run. The next run continues.
 const ALLOCATIONS_MAX: usize = 200;
+/// Part of a minute's calls that one run spends on allocations at most, so that the orders are read again soon.
+const ALLOCATIONS_PART: u32 = 4;
 /// Most named orders that one run of the daemon reads. The others are read between the passes.
 const NAMED_MAX: usize = 200;
 /// Most closed orders read in one run, with room in the quota and without.
@@ -140,7 +141,8 @@ impl<'a> OrdersPass<'a> {
         Ok(remark)
     }
 
-    /// Queues the lines without a known allocation: of all orders, or those of `first` before all others.
+    /// Queues the lines without a known allocation, of each order the first few: of all orders, or those of `first`
+    /// before all others.
     async fn queue_lines(&mut self, first: Option<OrderId>) -> Result<(), JobError> {
         let unread = self.context.store.allocation_unread(self.context.now(), first).await?;
         for (order, line) in unread {
@@ -154,7 +156,8 @@ impl<'a> OrdersPass<'a> {
     }
 
     async fn read_queues(&mut self) -> Result<(), JobError> {
-        let mut allocations = 0;
+        let quota = usize::try_from(self.context.limiter.quota_usage().limit / ALLOCATIONS_PART);
+        let mut allocations_left = quota.unwrap_or(usize::MAX).clamp(1, ALLOCATIONS_MAX);
         loop {
             let named = self.next_named().await?;
             if let Some(named) = named {
@@ -164,9 +167,9 @@ impl<'a> OrdersPass<'a> {
             if let Some(id) = due {
                 self.read_order(OrderToRead { id, request: None }).await?;
             }
-            let line = if allocations < ALLOCATIONS_MAX { self.lines.pop_front() } else { None };
+            let line = if allocations_left > 0 { self.lines.pop_front() } else { None };
             if let Some(line) = line {
-                allocations += 1;
+                allocations_left -= 1;
                 self.allocations.read_entry(line).await?;
             }
             if named.is_none() && due.is_none() && line.is_none() {
@@ -249,9 +252,9 @@ impl JobEntry for OrderToRead {
     async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
         let (id, request) = (self.id, wire::get_order_line_items(self.id));
         let what = format!("the lines of order {id}");
-        let (answer, items) = context
-            .read_decoded(attempts, run, Lane::Poll, &what, &request, wire::decode_order_line_items)
-            .await?;
+        let decode = |body: &_| wire::decode_order_line_items(body, id);
+        let (answer, items) =
+            context.read_decoded(attempts, run, Lane::Poll, &what, &request, decode).await?;
         let mut write = context.begin_recording(&answer).await?;
         let changed =
             projection::project_order_lines(&mut write, answer.id, answer.sent_at, id, &items).await?;
@@ -285,7 +288,8 @@ impl JobEntry for UnreadAllocation {
         let answer = context.read_within(attempts, run, Lane::Poll, &what, &request).await?;
         let found = match answer.reply.verdict {
             Verdict::Accepted => {
-                Some(context.decode_or_ignore(&answer, wire::decode_allocations(&answer.reply.body)).await?)
+                let decoded = wire::decode_allocations(&answer.reply.body, line);
+                Some(context.decode_or_ignore(&answer, decoded).await?)
             }
             _ => None,
         };
@@ -293,6 +297,10 @@ impl JobEntry for UnreadAllocation {
         projection::project_allocations(&mut write, answer.id, answer.sent_at, (order, line), found.as_ref())
             .await?;
         write.commit().await?;
-        Ok(u64::from(found.is_some()).into())
+        let unreadable = found.as_ref().filter(|found| found.records.is_empty());
+        match unreadable.and_then(|found| found.parked.first()) {
+            Some(parked) => Err(JobError::Implausible(format!("{what} is unreadable ({})", parked.why))),
+            None => Ok(u64::from(found.is_some()).into()),
+        }
     }
 }

@@ -47,9 +47,9 @@ impl JobEntry for Month {
 
     async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
         let (request, what) = (wire::top_selling(None, self), format!("the top sellers of {self}"));
-        let (answer, sellers) = context
-            .read_decoded(attempts, run, Lane::Poll, &what, &request, wire::decode_top_selling)
-            .await?;
+        let decode = |body: &_| wire::decode_top_selling(body, self);
+        let (answer, sellers) =
+            context.read_decoded(attempts, run, Lane::Poll, &what, &request, decode).await?;
         let mut write = context.begin_recording(&answer).await?;
         let changed =
             projection::project_top_selling(&mut write, answer.id, answer.sent_at, self, &sellers).await?;

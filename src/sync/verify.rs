@@ -174,7 +174,7 @@ impl VerifyReport {
             let why = format!("the answer has no readable record of {skus} SKU(s), such as `{first}`");
             self.trouble.get_or_insert(why);
         }
-        let unknown = service.into_iter();
+        let unknown = service.into_iter().filter(|(_, quantity)| *quantity != 0);
         self.drift
             .extend(unknown.map(|(level, quantity)| MirrorDifference::new(level, None, Some(quantity))));
     }
@@ -218,14 +218,15 @@ impl MirrorDifference {
     }
 }
 
+/// Returns the difference of a stock level. Nothing beside 0 is none: a new warehouse has a stock level of every product.
 fn level_difference(row: &VerifyRow, service: Option<i64>) -> Option<MirrorDifference> {
     let level = (row.sku.clone(), row.warehouse_id);
-    if row.quantity == service {
+    let difference = MirrorDifference::new(level, row.quantity, service);
+    if difference.difference == 0 {
         return None;
     }
     let (by_us, sold) = (explained_by(row, service), sold(row, service));
     let is_sold = by_us.is_none() && sold.is_some();
-    let difference = MirrorDifference::new(level, row.quantity, service);
     Some(MirrorDifference { explained_by: by_us.or(sold), is_sold, ..difference })
 }
 
@@ -282,6 +283,7 @@ mod tests {
         let raised = VerifyRow { written_in_flight: Some(60), ..row.clone() };
         let kit = VerifyRow { changed_component: Some("part".into()), ..row.clone() };
         let vanished = VerifyRow { quantity: None, ..row.clone() };
+        let empty = VerifyRow { quantity: Some(0), ..row.clone() };
         // (stock level, the platform's quantity, the difference, explained)
         let cases = [
             ("agrees", &row, Some(50), None),
@@ -293,6 +295,9 @@ mod tests {
             ("no such stock level there", &row, None, Some((-50, false))),
             ("vanished and back", &vanished, Some(7), Some((7, false))),
             ("vanished", &vanished, None, None),
+            ("nothing beside 0", &vanished, Some(0), None),
+            ("0 beside nothing", &empty, None, None),
+            ("below 0 beside nothing", &vanished, Some(-1), Some((-1, false))),
             ("what is pending is done", &pending, Some(47), Some((-3, true))),
             ("what is pending is not that", &pending, Some(53), Some((3, false))),
             ("what is in doubt landed", &in_doubt, Some(47), Some((-3, true))),

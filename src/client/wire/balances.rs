@@ -30,8 +30,9 @@ pub struct ProductBalance<'a> {
     /// The UPC.
     #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::strict")]
     pub upc: Option<Cow<'a, str>>,
-    /// The product's warehouses.
-    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    /// The product's warehouses. A record without the list is unreadable, because an empty list says that the product
+    /// is in no warehouse.
+    #[serde(borrow, rename = "Warehouses", deserialize_with = "lenient::list")]
     pub warehouses: Vec<WarehouseBalance<'a>>,
     /// Number of parked warehouse entries. If it is not 0, a warehouse that is not listed may be one of them.
     #[serde(skip)]
@@ -185,7 +186,7 @@ struct RawBalance<'a> {
     quantity_on_hand: Option<i64>,
     #[serde(borrow, rename = "UPC", default)]
     upc: Option<&'a RawValue>,
-    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::raws")]
+    #[serde(borrow, rename = "Warehouses")]
     warehouses: Vec<&'a RawValue>,
 }
 
@@ -304,8 +305,11 @@ mod tests {
     #[test]
     fn only_what_makes_no_sense_is_parked() {
         let cases = [
-            (r#"{"Sku":"A"}"#, Some(0), 0),
-            (r#"{"Sku":"A","Warehouses":null,"UPC":null,"Id":"x"}"#, Some(0), 0),
+            (r#"{"Sku":"A"}"#, None, 1),
+            (r#"{"Sku":"A","Warehouses":null}"#, None, 1),
+            (r#"{"Sku":"A","warehouses":[{"WarehouseId":7,"QuantityOnHand":3}]}"#, None, 1),
+            (r#"{"Sku":"A","Warehouses":[],"UPC":null,"Id":"x"}"#, Some(0), 0),
+            (r#"{"Sku":"A","Warehouses":[],"Id":1e999}"#, Some(0), 0),
             (r#"{"Sku":"A","Warehouses":[{"WarehouseId":"7","QuantityOnHand":"3"}]}"#, Some(1), 0),
             (
                 r#"{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":2.5},{"WarehouseId":8,"QuantityOnHand":1}]}"#,
@@ -325,14 +329,15 @@ mod tests {
                 1,
             ),
             (r#"{"Sku":"A","Warehouses":"many"}"#, None, 1),
-            (r#"{"Sku":"A","QuantityOnHand":2.5}"#, None, 1),
-            (r#"{"Sku":" "}"#, None, 1),
-            (r#"{"Sku":17}"#, None, 1),
-            (r#"{"Id":1}"#, None, 1),
+            (r#"{"Sku":"A","QuantityOnHand":2.5,"Warehouses":[]}"#, None, 1),
+            (r#"{"Sku":" ","Warehouses":[]}"#, None, 1),
+            (r#"{"Sku":17,"Warehouses":[]}"#, None, 1),
+            (r#"{"Id":1,"Warehouses":[]}"#, None, 1),
             ("null", None, 1),
         ];
         for (record, warehouses, parked) in cases {
-            let body = format!(r#"[{{"Sku":"first"}},{record},{{"Sku":"last"}}]"#);
+            let body =
+                format!(r#"[{{"Sku":"first","Warehouses":[]}},{record},{{"Sku":"last","Warehouses":[]}}]"#);
             let decoded = decode_balances(body.as_bytes()).unwrap();
             let read =
                 decoded.records.iter().filter(|balance| !["first", "last"].contains(&balance.sku.as_str()));

@@ -7,7 +7,7 @@ use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, Su
 use serde::Deserialize;
 use serde_json::json;
 
-/// A line of a sales order (*Order line item*).
+/// A line of a sales order (*Order line item*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct OrderLineItem {
     /// The line.
@@ -22,9 +22,6 @@ pub struct OrderLineItem {
     /// The SKU sold.
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
-    /// The product's name.
-    #[serde(rename = "ProductName", default, deserialize_with = "lenient::opt")]
-    pub product_name: Option<String>,
     /// Units sold.
     #[serde(rename = "QuantitySold", deserialize_with = "lenient::req")]
     pub quantity_sold: i64,
@@ -34,34 +31,28 @@ pub struct OrderLineItem {
     /// Price of one unit in the account's currency.
     #[serde(rename = "UnitPrice", default, deserialize_with = "lenient::opt")]
     pub unit_price: Option<f64>,
-    /// Price of the line in the account's currency.
-    #[serde(rename = "LineItemTotal", default, deserialize_with = "lenient::opt")]
-    pub total: Option<f64>,
-    /// Name under which the product was sold.
-    #[serde(rename = "SoldAsName", default, deserialize_with = "lenient::opt")]
-    pub sold_as_name: Option<String>,
     /// The supplier, for dropshipped lines.
     #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
     pub supplier_id: Option<SupplierId>,
     /// The warehouse that serves the line.
     #[serde(rename = "WarehouseId", default, deserialize_with = "lenient::opt")]
     pub warehouse_id: Option<WarehouseId>,
-    /// Name of that warehouse.
-    #[serde(rename = "WarehouseName", default, deserialize_with = "lenient::opt")]
-    pub warehouse_name: Option<String>,
 }
 
 impl OrderLineItem {
-    /// Returns the line for decisions. `asked` is the order of the request.
-    pub fn to_order_line(&self, asked: OrderId) -> OrderLine {
+    /// Returns the line for decisions.
+    pub fn to_order_line(&self, order_id: OrderId) -> OrderLine {
         OrderLine {
-            order_id: self.order_id.unwrap_or(asked),
+            order_id,
             line_item_id: self.id,
             sku: self.sku.clone(),
             product_id: self.product_id,
             quantity_sold: self.quantity_sold,
-            quantity_left: self.quantity_left,
+            // Below zero nothing is left, and nothing of another line is hidden.
+            quantity_left: self.quantity_left.map(|left| left.max(0)),
             unit_price: self.unit_price,
+            // 0 is how the platform writes no supplier.
+            supplier_id: self.supplier_id.filter(|supplier| supplier.0 > 0),
             warehouse_id: self.warehouse_id,
         }
     }
@@ -72,6 +63,9 @@ impl OrderLineItem {
 /// For a kit the allocations are of its components.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LineAllocation {
+    /// The line, repeated.
+    #[serde(rename = "OrderLineItemId", default, deserialize_with = "lenient::opt")]
+    line_item_id: Option<LineItemId>,
     /// The allocation itself.
     #[serde(rename = "WarehouseAllocationId", default, deserialize_with = "lenient::opt")]
     pub id: Option<i64>,
@@ -100,14 +94,22 @@ pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> PlatformRequest
     PlatformRequest::with_ids(Operation::WarehouseAllocation, &[order.0, line.0])
 }
 
-/// Reads the answer of *Get line items of a sales order*.
-pub fn decode_order_line_items(body: &[u8]) -> Result<DecodedAnswer<OrderLineItem>, MalformedBody> {
-    decode_list_once("the order's line items", body, |line: &OrderLineItem| line.id.0)
+/// Reads the answer of *Get line items of a sales order*, asked for this order.
+pub fn decode_order_line_items(
+    body: &[u8],
+    asked: OrderId,
+) -> Result<DecodedAnswer<OrderLineItem>, MalformedBody> {
+    let is_asked = |line: &OrderLineItem| line.order_id.is_none_or(|order| order == asked);
+    decode_list_once("the order's line items", body, |line| line.id.0, is_asked)
 }
 
-/// Reads the answer of *Get warehouse allocation of an order line item*.
-pub fn decode_allocations(body: &[u8]) -> Result<DecodedAnswer<LineAllocation>, MalformedBody> {
-    decode_list("the warehouse allocation", body)
+/// Reads the answer of *Get warehouse allocation of an order line item*, asked for this line.
+pub fn decode_allocations(
+    body: &[u8],
+    asked: LineItemId,
+) -> Result<DecodedAnswer<LineAllocation>, MalformedBody> {
+    let is_asked = |taken: &LineAllocation| taken.line_item_id.is_none_or(|line| line == asked);
+    decode_list("the warehouse allocation", body, is_asked)
 }
 
 #[cfg(test)]
@@ -133,12 +135,9 @@ mod tests {
             {"OrderLineItemId":2,"QuantitySold":3,"QuantityNotTiedToShipment":0.0,"EcommerceShipmentId":null},
             {"OrderLineItemId":3,"QuantitySold":2.5},
             {"OrderLineItemId":4,"QuantitySold":2,"QuantityNotTiedToShipment":0.5}]}"#;
-        let decoded = decode_order_line_items(body).unwrap();
-        let lines: Vec<OrderLine> =
-            decoded.records.iter().map(|item| item.to_order_line(OrderId(9))).collect();
-        let read: Vec<_> =
-            lines.iter().map(|line| (line.order_id, line.quantity_left, line.unit_price)).collect();
-        assert_eq!(read, [(OrderId(5), None, Some(9.99)), (OrderId(9), Some(0), None)]);
+        let decoded = decode_order_line_items(body, OrderId(5)).unwrap();
+        let read: Vec<_> = decoded.records.iter().map(|line| (line.quantity_left, line.unit_price)).collect();
+        assert_eq!(read, [(None, Some(9.99)), (Some(0), None)]);
         assert_eq!(decoded.parked.iter().map(|parked| parked.index).collect::<Vec<_>>(), [2, 3]);
     }
 
@@ -150,7 +149,7 @@ mod tests {
             {"OrderLineItemId":1,"QuantitySold":3,"QuantityNotTiedToShipment":10},
             {"OrderLineItemId":2.0,"QuantitySold":3},
             {"OrderLineItemId":3,"QuantitySold":"x"}]}"#;
-        let decoded = decode_order_line_items(body).unwrap();
+        let decoded = decode_order_line_items(body, OrderId(5)).unwrap();
         assert_eq!(decoded.records.iter().map(|line| line.id).collect::<Vec<_>>(), [LineItemId(2)]);
         let parked = decoded.parked.iter().map(|parked| (parked.index, parked.subject()));
         let named = |id: i64| Some(format!("OrderLineItemId {id}"));
@@ -161,8 +160,55 @@ mod tests {
     fn an_allocation_needs_its_warehouse_and_quantity() {
         let body =
             br#"{"data":[{"WarehouseId":7,"QuantityAllocated":2.0,"SkuNumber":"A"},{"WarehouseId":7}]}"#;
-        let decoded = decode_allocations(body).unwrap();
+        let decoded = decode_allocations(body, LineItemId(6)).unwrap();
         assert_eq!((decoded.records[0].warehouse_id, decoded.records[0].quantity), (WarehouseId(7), 2));
         assert_eq!(decoded.parked.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_left_below_zero_and_no_supplier_has_the_id_0() {
+        let body = br#"{"data":[
+            {"OrderLineItemId":1,"QuantitySold":3,"QuantityNotTiedToShipment":-3,"SupplierId":0},
+            {"OrderLineItemId":2,"QuantitySold":3,"QuantityNotTiedToShipment":3,"SupplierId":"12"}]}"#;
+        let decoded = decode_order_line_items(body, OrderId(5)).unwrap();
+        let lines = decoded.records.iter().map(|line| line.to_order_line(OrderId(5)));
+        let read: Vec<_> = lines.map(|line| (line.quantity_left, line.supplier_id)).collect();
+        assert_eq!(read, [(Some(0), None), (Some(3), Some(SupplierId(12)))]);
+    }
+
+    #[test]
+    fn a_record_of_another_order_or_line_is_parked() {
+        let body = br#"{"data":[
+            {"OrderLineItemId":1,"SalesOrderId":6,"QuantitySold":3},
+            {"OrderLineItemId":2,"SalesOrderId":"5","QuantitySold":3},
+            {"OrderLineItemId":3,"QuantitySold":3}]}"#;
+        let decoded = decode_order_line_items(body, OrderId(5)).unwrap();
+        assert_eq!(decoded.records.iter().map(|line| line.id.0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(decoded.parked.iter().map(|parked| parked.index).collect::<Vec<_>>(), [0]);
+        let body = br#"{"data":[
+            {"OrderLineItemId":7,"WarehouseId":1,"QuantityAllocated":1},
+            {"OrderLineItemId":6.0,"WarehouseId":1,"QuantityAllocated":2}]}"#;
+        let decoded = decode_allocations(body, LineItemId(6)).unwrap();
+        assert_eq!(decoded.records.iter().map(|taken| taken.quantity).collect::<Vec<_>>(), [2]);
+        assert_eq!(decoded.parked.len(), 1);
+    }
+
+    #[test]
+    fn a_field_that_decides_nothing_costs_no_line() {
+        let fields = [
+            r#""ProductName":"mug \ud83d""#,
+            r#""SoldAsName":"\udc00\ud800""#,
+            r#""WarehouseName":"a\u0000b""#,
+            r#""UnitPrice":1e999"#,
+            r#""LineItemTotal":-1E+400"#,
+            r#""ProductId":28e99"#,
+            r#""SkuNumber":"\ud83d""#,
+            r#""SalesOrderId":[5]"#,
+        ];
+        for field in fields {
+            let body = format!(r#"{{"data":[{{"OrderLineItemId":1,"QuantitySold":3,{field}}}]}}"#);
+            let decoded = decode_order_line_items(body.as_bytes(), OrderId(5)).unwrap();
+            assert_eq!((decoded.records.len(), decoded.parked.len()), (1, 0), "{field}");
+        }
     }
 }

@@ -147,7 +147,7 @@ mod tests {
         let month = Month::new(2031, 5).unwrap();
         let entry = QuantityUpdate { sku: sku("A"), quantity: Quantity(3), warehouse_id: WarehouseId(2) };
         let line = wire::ShipmentOrderLine { line_item_id: LineItemId(1), quantity: 1 };
-        let order = wire::ShipmentOrder { order_id: OrderId(4), lines: vec![line] };
+        let order = wire::ShipmentOrder { order_id: OrderId(4), lines: Some(vec![line]) };
         let second_page = wire::PageParams::FIRST.next_page();
         let cases = [
             (wire::get_product_balances(&skus).unwrap(), ParsedRequest::Balances(skus)),

@@ -34,7 +34,7 @@ pub struct Product {
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
     pub identifiers: Option<ProductIdentifiers>,
     /// Its warehouses.
-    #[serde(rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    #[serde(rename = "Warehouses", default, deserialize_with = "lenient::opt_list")]
     pub warehouses: Vec<ProductWarehouse>,
 }
 
@@ -119,7 +119,7 @@ pub fn kit_components(kit: ProductId) -> PlatformRequest {
 
 /// Reads the answer of *Get kit components*.
 pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
-    decode_list("the kit's components", body)
+    decode_list("the kit's components", body, |_| true)
 }
 
 fn check_input(fields: &RequestFields<'_>) -> Result<(), InvalidRequest> {

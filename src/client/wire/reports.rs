@@ -6,76 +6,84 @@
 use super::codec::{DecodedAnswer, MalformedBody, PageParams, decode_list, lenient};
 use crate::client::PlatformRequest;
 use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-/// Product among the ten best sellers of a month (*TopSellingProduct*).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// Product among the ten best sellers of a month (*TopSellingProduct*). Its JSON is that of the stored report.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct TopSeller {
     /// The year.
-    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
     /// The month, 1 to 12.
-    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
     pub month: i64,
     /// Rank of the product, from 1.
-    #[serde(rename = "Rank", deserialize_with = "lenient::req")]
+    #[serde(alias = "Rank", deserialize_with = "lenient::req")]
     pub rank: i64,
     /// Sales channel of the product.
-    #[serde(rename = "SalesChannelId", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "SalesChannelId", default, deserialize_with = "lenient::opt")]
     pub sales_channel_id: Option<i64>,
     /// The product.
-    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
     /// Its SKU.
-    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
     /// Units sold.
-    #[serde(rename = "QuantitySold", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "QuantitySold", default, deserialize_with = "lenient::opt")]
     pub quantity_sold: Option<i64>,
     /// Revenue from the units, in the account's currency.
-    #[serde(rename = "AmountSold", default, deserialize_with = "lenient::opt")]
+    #[serde(alias = "AmountSold", default, deserialize_with = "lenient::opt")]
     pub amount_sold: Option<f64>,
 }
 
-/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency. Its JSON is that of the
+/// stored report.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct HealthMonth {
     /// The year.
-    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
     /// The month, 1 to 12.
-    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
     pub month: i64,
     /// Revenue.
-    #[serde(rename = "TotalRevenue", default, deserialize_with = "lenient::opt")]
-    pub revenue: Option<f64>,
+    #[serde(alias = "TotalRevenue", default, deserialize_with = "lenient::opt")]
+    pub total_revenue: Option<f64>,
     /// Cost of goods sold.
-    #[serde(rename = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
-    pub cost_of_goods_sold: Option<f64>,
+    #[serde(alias = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
+    pub total_cost_of_goods_sold: Option<f64>,
     /// Cost of shipping.
-    #[serde(rename = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
-    pub shipping_costs: Option<f64>,
+    #[serde(alias = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
+    pub total_shipping_costs: Option<f64>,
     /// Profit.
-    #[serde(rename = "TotalProfit", default, deserialize_with = "lenient::opt")]
-    pub profit: Option<f64>,
+    #[serde(alias = "TotalProfit", default, deserialize_with = "lenient::opt")]
+    pub total_profit: Option<f64>,
     /// Amount that customers paid for shipping.
-    #[serde(rename = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
-    pub shipping_collected: Option<f64>,
+    #[serde(alias = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
+    pub total_amount_shipping_collected: Option<f64>,
     /// Cost of labels.
-    #[serde(rename = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
-    pub label_costs: Option<f64>,
+    #[serde(alias = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
+    pub total_cost_of_labels_generated: Option<f64>,
     /// Value of the stock at the start of the month.
-    #[serde(rename = "TotalValueofInventoryMonthStart", default, deserialize_with = "lenient::opt")]
-    pub inventory_value_start: Option<f64>,
+    #[serde(alias = "TotalValueofInventoryMonthStart", default, deserialize_with = "lenient::opt")]
+    pub total_value_of_inventory_month_start: Option<f64>,
     /// Value of the stock at the end of the month.
-    #[serde(rename = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
-    pub inventory_value_end: Option<f64>,
+    #[serde(alias = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
+    pub total_value_of_inventory_month_end: Option<f64>,
     /// Number of listings added.
-    #[serde(rename = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
-    pub new_listings: Option<f64>,
+    #[serde(alias = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
+    pub total_number_of_new_listings_added: Option<f64>,
+}
+
+impl HealthMonth {
+    /// Returns the month; `None`: there is no such month.
+    pub fn calendar_month(&self) -> Option<Month> {
+        Month::new(u16::try_from(self.year).ok()?, u8::try_from(self.month).ok()?)
+    }
 }
 
 /// Requests a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
@@ -94,14 +102,15 @@ pub fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequ
         .with_page(paging)
 }
 
-/// Reads the answer of *Get top-selling products by month*.
-pub fn decode_top_selling(body: &[u8]) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
-    decode_list("the top sellers", body)
+/// Reads the answer of *Get top-selling products by month*, asked for this month.
+pub fn decode_top_selling(body: &[u8], asked: Month) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
+    let month = (i64::from(asked.year()), i64::from(asked.number()));
+    decode_list("the top sellers", body, |seller: &TopSeller| (seller.year, seller.month) == month)
 }
 
 /// Reads the answer of *Business health*.
 pub fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
-    decode_list("the business health", body)
+    decode_list("the business health", body, |record: &HealthMonth| record.calendar_month().is_some())
 }
 
 macro_rules! counts {
@@ -126,6 +135,11 @@ macro_rules! counts {
             pub fn counts(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
                 let all = [$(($name, self.$field),)+ ("QueuedListings", self.queued_listings)];
                 all.into_iter().filter_map(|(name, count)| Some((name, count?)))
+            }
+
+            /// Returns the twelve counts in the interface's order.
+            pub fn values(&self) -> [Option<i64>; 12] {
+                [$(self.$field,)+ self.queued_listings]
             }
         }
     };
@@ -189,12 +203,13 @@ mod tests {
         let body =
             br#"{"data":[{"Year":2026,"Month":1.0,"TotalRevenue":"12.50","TotalProfit":{}},{"Month":1}]}"#;
         let decoded = decode_business_health(body).unwrap();
-        assert_eq!((decoded.records[0].revenue, decoded.records[0].profit), (Some(12.5), None));
+        assert_eq!((decoded.records[0].total_revenue, decoded.records[0].total_profit), (Some(12.5), None));
         assert_eq!(decoded.parked.len(), 1);
-        let body = br#"{"data":[{"Year":2026,"Month":1,"Rank":1,"SkuNumber":"A","AmountSold":9.5},{"Year":2026,"Month":1}]}"#;
-        let decoded = decode_top_selling(body).unwrap();
+        let body = br#"{"data":[{"Year":2026,"Month":1,"Rank":1,"SkuNumber":"A","AmountSold":9.5},{"Year":2026,"Month":1},
+            {"Year":2026,"Month":2,"Rank":2},{"Year":2025,"Month":1,"Rank":3}]}"#;
+        let decoded = decode_top_selling(body, Month::new(2026, 1).unwrap()).unwrap();
         assert_eq!((decoded.records[0].rank, decoded.records[0].amount_sold), (1, Some(9.5)));
-        assert_eq!(decoded.parked.len(), 1);
+        assert_eq!(decoded.parked.iter().map(|parked| parked.index).collect::<Vec<_>>(), [1, 2, 3]);
     }
 
     #[test]

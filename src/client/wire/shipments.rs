@@ -1,7 +1,7 @@
 //! Shipments and their items: *Get shipment line items* and *Create shipments*.
 //!
-//! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests always
-//! name both, because the remainder may have changed since it was read (docs/rules.md 23).
+//! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests name both, because
+//! the remainder may have changed since it was read, or the whole of an order that has no shipment (docs/rules.md 23).
 
 use super::codec::{RequestEcho, decode_list, decode_list_once, lenient};
 use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};
@@ -33,7 +33,7 @@ pub struct Shipment {
     #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
     pub fulfillment_warehouse_id: Option<WarehouseId>,
     /// The shipment's items.
-    #[serde(rename = "Items", default, deserialize_with = "lenient::list")]
+    #[serde(rename = "Items", default, deserialize_with = "lenient::opt_list")]
     pub items: Vec<ShipmentItem>,
 }
 
@@ -111,12 +111,14 @@ pub struct ShipmentItem {
     /// Its SKU.
     #[serde(rename = "ProductSku", default, deserialize_with = "lenient::opt")]
     pub sku: Option<String>,
-    /// Its name.
-    #[serde(rename = "ProductName", default, deserialize_with = "lenient::opt")]
-    pub product_name: Option<String>,
 }
 
 impl ShipmentItem {
+    /// Returns false if the item names another shipment.
+    pub fn is_of(&self, shipment: ShipmentId) -> bool {
+        self.shipment_id.is_none_or(|named| named == shipment)
+    }
+
     /// Returns the shipped flag from `IsShipped` or the short `ShippedInd`; `None` if both are missing.
     pub fn is_shipped(&self) -> Option<bool> {
         self.is_shipped.or(self.shipped_indicator)
@@ -139,9 +141,13 @@ pub fn shipment_line_items(shipment: ShipmentId, paging: PageParams) -> Platform
     PlatformRequest::with_ids(Operation::ShipmentLineItems, &[shipment.0]).with_page(paging)
 }
 
-/// Reads the answer of *Get shipment line items*.
-pub fn decode_shipment_line_items(body: &[u8]) -> Result<DecodedAnswer<ShipmentItem>, MalformedBody> {
-    decode_list_once("the shipment's line items", body, |item: &ShipmentItem| item.id.0)
+/// Reads the answer of *Get shipment line items*, asked for this shipment.
+pub fn decode_shipment_line_items(
+    body: &[u8],
+    asked: ShipmentId,
+) -> Result<DecodedAnswer<ShipmentItem>, MalformedBody> {
+    let is_asked = |item: &ShipmentItem| item.is_of(asked);
+    decode_list_once("the shipment's line items", body, |item| item.id.0, is_asked)
 }
 
 /// Units to ship of one order.
@@ -150,9 +156,9 @@ pub struct ShipmentOrder {
     /// The order.
     #[serde(rename = "OrderId")]
     pub order_id: OrderId,
-    /// Its lines, at least one.
-    #[serde(rename = "LineItems")]
-    pub lines: Vec<ShipmentOrderLine>,
+    /// Its lines, at least one; `None`: the whole order, which the platform refuses if a shipment exists.
+    #[serde(rename = "LineItems", skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Vec<ShipmentOrderLine>>,
 }
 
 /// Units to ship of one line.
@@ -167,7 +173,7 @@ pub struct ShipmentOrderLine {
 
 /// Requests shipments (*Create shipments*).
 ///
-/// Refuses an empty call, an order without lines, a quantity below one, and an order or line that occurs
+/// Refuses an empty call, an empty list of lines, a quantity below one, and an order or line that occurs
 /// twice.
 pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, InvalidRequest> {
     let invalid = |field: String, why: &str| InvalidRequest::new(Operation::CreateShipments, field, why);
@@ -179,12 +185,13 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, Inv
         if !seen.insert(order.order_id) {
             return Err(invalid(format!("[{index}].OrderId"), "occurs twice; put it into another call"));
         }
-        if order.lines.is_empty() {
+        let Some(named) = &order.lines else { continue };
+        if named.is_empty() {
             let field = format!("[{index}].LineItems");
             return Err(invalid(field, "is empty; name the lines and their quantities"));
         }
         let mut lines = HashSet::new();
-        for (at, line) in order.lines.iter().enumerate() {
+        for (at, line) in named.iter().enumerate() {
             let path = format!("[{index}].LineItems[{at}]");
             if line.quantity < 1 {
                 return Err(invalid(format!("{path}.Quantity"), "is below one; leave the line out instead"));
@@ -226,7 +233,7 @@ impl CreatedShipment {
 
 /// Reads the answer of *Create shipments*: one record per order.
 pub fn decode_created_shipments(body: &[u8]) -> Result<DecodedAnswer<CreatedShipment>, MalformedBody> {
-    decode_list("the new shipments", body)
+    decode_list("the new shipments", body, |_| true)
 }
 
 #[cfg(test)]
@@ -256,27 +263,30 @@ mod tests {
             {"Id":1,"OrderLineItemId":2.0,"QuantityShipped":3.0,"ShippedInd":"N","TrackingNumber":"",
              "CompanyCarrier":{"Id":4,"Name":"Post"},"EstimatedDeliveryDate":"2020-01-09T16:57:08"},
             {"Id":2,"OrderLineItemId":2,"QuantityShipped":3,"IsShipped":true,"ShippedInd":"N","CompanyCarrier":"Post"},
-            {"Id":3,"OrderLineItemId":2}]}"#;
-        let decoded = decode_shipment_line_items(body).unwrap();
+            {"Id":3,"OrderLineItemId":2},
+            {"Id":4,"ShipmentId":9,"OrderLineItemId":2,"QuantityShipped":3}]}"#;
+        let decoded = decode_shipment_line_items(body, ShipmentId(8)).unwrap();
         let [first, second] = decoded.records.as_slice() else { panic!("two items make sense") };
         assert_eq!((first.is_shipped(), &first.tracking_number), (Some(false), &None));
         assert_eq!(first.carrier.as_ref().map(|carrier| carrier.id), Some(4));
         assert_eq!(first.estimated_delivery.unwrap().to_rfc3339(), "2020-01-09T16:57:08.000Z");
         assert_eq!((second.is_shipped(), &second.carrier), (Some(true), &None));
-        assert_eq!((decoded.parked.len(), decoded.has_more()), (1, true));
+        assert_eq!((decoded.parked.len(), decoded.has_more()), (2, true));
         assert_eq!(shipment_line_items(ShipmentId(8), PageParams::FIRST).path, "/api/Shipments/8/LineItems");
     }
 
     fn order(id: i64, lines: &[(i64, i64)]) -> ShipmentOrder {
         let line =
             |&(id, quantity): &(i64, i64)| ShipmentOrderLine { line_item_id: LineItemId(id), quantity };
-        ShipmentOrder { order_id: OrderId(id), lines: lines.iter().map(line).collect() }
+        ShipmentOrder { order_id: OrderId(id), lines: Some(lines.iter().map(line).collect()) }
     }
 
     #[test]
-    fn a_call_names_lines_and_quantities() {
+    fn a_call_names_lines_and_quantities_or_the_whole_order() {
         let request = create_shipments(&[order(5, &[(6, 2)])]).unwrap();
         assert_eq!(request.body.unwrap(), br#"[{"OrderId":5,"LineItems":[{"LineItemId":6,"Quantity":2}]}]"#);
+        let whole = ShipmentOrder { lines: None, ..order(5, &[]) };
+        assert_eq!(create_shipments(&[whole]).unwrap().body.unwrap(), br#"[{"OrderId":5}]"#);
     }
 
     #[test]

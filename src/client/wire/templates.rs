@@ -13,6 +13,9 @@ pub struct ListingTemplate {
     /// The template.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
+    /// Its storefront, repeated.
+    #[serde(rename = "StorefrontId", default, deserialize_with = "lenient::opt")]
+    storefront_id: Option<StorefrontId>,
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
@@ -52,9 +55,13 @@ pub fn list_listing_templates(
         .with_page(paging)
 }
 
-/// Reads the answer of *List listing templates*.
-pub fn decode_listing_templates(body: &[u8]) -> Result<DecodedAnswer<ListingTemplate>, MalformedBody> {
-    decode_list("the list of listing templates", body)
+/// Reads the answer of *List listing templates*, asked for this storefront.
+pub fn decode_listing_templates(
+    body: &[u8],
+    asked: StorefrontId,
+) -> Result<DecodedAnswer<ListingTemplate>, MalformedBody> {
+    let is_asked = |template: &ListingTemplate| template.storefront_id.is_none_or(|named| named == asked);
+    decode_list("the list of listing templates", body, is_asked)
 }
 
 #[cfg(test)]

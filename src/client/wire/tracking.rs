@@ -132,7 +132,7 @@ impl TrackingAnswer {
 
 /// Reads the answer of *Submit tracking info*: one record per shipment.
 pub fn decode_tracking_answers(body: &[u8]) -> Result<DecodedAnswer<TrackingAnswer>, MalformedBody> {
-    decode_list("the tracking submission", body)
+    decode_list("the tracking submission", body, |_| true)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub fn list_warehouses(paging: PageParams) -> PlatformRequest {
 
 /// Reads the answer of *List warehouses*.
 pub fn decode_warehouses(body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
-    decode_list("the list of warehouses", body)
+    decode_list("the list of warehouses", body, |_| true)
 }
 
 /// Requests a new warehouse from the platform's own body (*Create warehouse*).
@@ -110,7 +110,7 @@ pub fn list_suppliers(paging: PageParams) -> PlatformRequest {
 
 /// Reads the answer of *List suppliers*.
 pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
-    decode_list("the list of suppliers", body)
+    decode_list("the list of suppliers", body, |_| true)
 }
 
 /// A storefront (*Storefront*).
@@ -140,7 +140,7 @@ pub fn list_storefronts(paging: PageParams) -> PlatformRequest {
 
 /// Reads the answer of *List storefronts*.
 pub fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
-    decode_list("the list of storefronts", body)
+    decode_list("the list of storefronts", body, |_| true)
 }
 
 #[cfg(test)]

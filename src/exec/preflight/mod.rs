@@ -67,9 +67,13 @@ pub(crate) struct ReadOrigin<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct OrderSnapshot {
     pub(crate) lines: Vec<OrderLine>,
+    /// True if another line could not be read.
+    pub(crate) has_unreadable: bool,
+    /// True if no line is beyond the answer.
     pub(crate) is_complete: bool,
 }
 
+/// Reads and records the lines of an order. Fails if lines came and none of them is readable.
 pub(crate) async fn read_order(
     origin: ReadOrigin<'_>,
     order: OrderId,
@@ -77,15 +81,18 @@ pub(crate) async fn read_order(
     let context = origin.context;
     let what = format!("the lines of order {order}");
     let request = wire::get_order_line_items(order);
-    let (answer, decoded) =
-        origin.read_entry_page(&order.to_string(), &what, &request, wire::decode_order_line_items).await?;
+    let decode = |body: &_| wire::decode_order_line_items(body, order);
+    let (answer, decoded) = origin.read_entry_page(&order.to_string(), &what, &request, decode).await?;
     let mut write = context.begin_recording(&answer).await?;
     projection::project_order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
-    require_readable(&what, &decoded)?;
-    let is_complete = decoded.is_complete();
-    let lines = decoded.records.iter().map(|item| item.to_order_line(order)).collect();
-    Ok(TimedRead::from_answer(&answer, OrderSnapshot { lines, is_complete }))
+    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.to_order_line(order)).collect();
+    if lines.is_empty() {
+        require_readable(&what, &decoded)?;
+    }
+    let has_unreadable = !decoded.parked.is_empty();
+    let is_complete = !decoded.has_more() && !decoded.counts_more_than(lines.len() + decoded.parked.len());
+    Ok(TimedRead::from_answer(&answer, OrderSnapshot { lines, has_unreadable, is_complete }))
 }
 
 /// Reads and records the items of a shipment, all pages. Fails if an item is unreadable, because a tracking
@@ -99,7 +106,8 @@ pub(crate) async fn read_shipment(
         let (id, sent_at) = (answer.id, answer.sent_at);
         Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
     };
-    let (list, decode) = (PlatformList::ShipmentItems(shipment), wire::decode_shipment_line_items);
+    let list = PlatformList::ShipmentItems(shipment);
+    let decode = |body: &_| wire::decode_shipment_line_items(body, shipment);
     origin.read_pages(list, request, decode, |item| item.id.0, Some(project)).await
 }
 
@@ -198,7 +206,8 @@ pub(super) async fn read_templates(
     name: &str,
 ) -> Result<TimedRead<Vec<wire::ListingTemplate>>, JobError> {
     let request = |paging| templates_request(storefront, name, paging);
-    let (list, decode) = (PlatformList::Templates(storefront), wire::decode_listing_templates);
+    let list = PlatformList::Templates(storefront);
+    let decode = |body: &_| wire::decode_listing_templates(body, storefront);
     origin.read_pages(list, request, decode, |row| row.id, None).await
 }
 
@@ -211,7 +220,7 @@ impl ReadOrigin<'_> {
         self,
         list: PlatformList,
         request: impl Fn(PageParams) -> PlatformRequest,
-        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
         id: fn(&T) -> i64,
         project: Option<&ProjectPage<T>>,
     ) -> Result<TimedRead<Vec<T>>, JobError> {
@@ -220,12 +229,12 @@ impl ReadOrigin<'_> {
             PlatformList::ShipmentItems(shipment) => Some(shipment.to_string()),
             _ => None,
         };
-        let (mut paging, mut read) = (PageParams::FIRST, None::<TimedRead<Vec<T>>>);
+        let (mut paging, mut read, mut total) = (PageParams::FIRST, None::<TimedRead<Vec<T>>>, None);
         loop {
             let asked = request(paging);
             let (answer, page) = match &shipment {
-                Some(shipment) => self.read_entry_page(shipment, &name, &asked, decode).await?,
-                None => self.read_page(&name, &asked, decode).await?,
+                Some(shipment) => self.read_entry_page(shipment, &name, &asked, &decode).await?,
+                None => self.read_page(&name, &asked, &decode).await?,
             };
             let earlier: BTreeSet<i64> = read.iter().flat_map(|read| &read.records).map(id).collect();
             let brought_nothing = page.records.iter().all(|record| earlier.contains(&id(record)));
@@ -246,9 +255,11 @@ impl ReadOrigin<'_> {
             let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
             let came = seen.records.len() + page.records.len();
             let is_cut = goes_on && paging.number() >= PAGES_MAX;
-            if is_cut || (!goes_on && page.counts_more_than(came)) {
+            let has_moved = page.note_total(&mut total);
+            if is_cut || has_moved || (!goes_on && page.counts_more_than(came)) {
                 return Err(JobError::Implausible(format!(
-                    "the platform returned {came} of {name} and has more, so the answer decides nothing"
+                    "the platform returned {came} of {name}, and has more or changed the list meanwhile, so the answer \
+                     decides nothing"
                 )));
             }
             seen.records.extend(page.records);
@@ -264,7 +275,7 @@ impl ReadOrigin<'_> {
         &self,
         what: &str,
         request: &PlatformRequest,
-        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
         let Self { context, run, lane } = *self;
         context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, what, request, decode).await
@@ -276,7 +287,7 @@ impl ReadOrigin<'_> {
         entry: &str,
         what: &str,
         request: &PlatformRequest,
-        decode: fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
     ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
         let page = self.read_page(what, request, decode).await;
         match &page {

@@ -153,7 +153,8 @@ impl PlanSource for DeliveryPreview<'_> {
     async fn order(&mut self, id: ChangeId, order: OrderId) -> PlanRead<Option<OrderSnapshot>> {
         self.add_preflight(wire::get_order_line_items(order), id);
         let known = self.store.order_cached_lines(order).await?;
-        let known = known.map(|(lines, is_complete)| OrderSnapshot { lines, is_complete });
+        let known =
+            known.map(|(lines, is_complete)| OrderSnapshot { lines, has_unreadable: false, is_complete });
         Ok(Some(TimedRead::of_stored(known)))
     }
 

@@ -1,5 +1,4 @@
-//! `shipment.create`: several orders per call, each once, each read just before. Lines and quantities are
-//! explicit.
+//! `shipment.create`: several orders per call, each once, each read just before.
 
 use super::{
     CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
@@ -14,7 +13,7 @@ use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate}
 use crate::projection;
 use crate::push::claim::RecordAnswer;
 use crate::reconcile::ChangePlan;
-use crate::reconcile::shipments::{ClaimedLine, OrderFact, plan_shipment};
+use crate::reconcile::shipments::{ClaimedLine, KnownOrder, OrderFact, is_whole_order, plan_shipment};
 use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
@@ -24,7 +23,7 @@ pub(super) const ORDERS_MAX: usize = 10;
 
 const ENTRY_OPERATIONS: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
 
-pub(super) type ShipmentCallEntry = CallEntry<(OrderId, Vec<ClaimedLine>)>;
+pub(super) type ShipmentCallEntry = CallEntry<wire::ShipmentOrder>;
 
 pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&ShipmentCreate>> {
     let of_kind = changes.iter().filter_map(|change| match &change.body {
@@ -59,8 +58,8 @@ pub(super) async fn plan_entry(
     let Some(seen) = source.order(id, change.order_id).await? else { return Ok(None) };
     let plan = plan_order(source.store(), change, seen.records.as_ref()).await?;
     let Some(lines) = source.plan_content(id, plan, "its order").await? else { return Ok(None) };
-    let (kind, content) = (ChangeKind::ShipmentCreate, (change.order_id, lines));
-    Ok(Some(CallEntry::new((id, key), kind, json!(content.1), seen.sent_moment, content)))
+    let (kind, content) = (ChangeKind::ShipmentCreate, wire_order(change, &lines));
+    Ok(Some(CallEntry::new((id, key), kind, json!(lines), seen.sent_moment, content)))
 }
 
 /// Plans a shipment on an answer. A change without lines ships all that is left. An answer that lacks a known
@@ -74,7 +73,10 @@ async fn plan_order(
         None => OrderFact::Unread,
         Some(OrderSnapshot { is_complete: false, .. }) => OrderFact::Incomplete,
         Some(OrderSnapshot { lines, .. }) if lines.is_empty() => OrderFact::Unknown,
-        Some(OrderSnapshot { lines, .. }) => OrderFact::Known(lines),
+        Some(OrderSnapshot { lines, has_unreadable, .. }) => {
+            let has_shipment = !store.order_shipments(change.order_id).await?.is_empty();
+            OrderFact::Known(KnownOrder { lines, has_unreadable: *has_unreadable, has_shipment })
+        }
     };
     let shown = seen.iter().flat_map(|seen| &seen.lines).map(|line| line.line_item_id);
     let shown: Vec<LineItemId> = shown.collect();
@@ -92,16 +94,16 @@ async fn plan_order(
 }
 
 pub(super) fn shipments_request(entries: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
-    wire::create_shipments(&entries.iter().map(wire_order).collect::<Vec<_>>())
+    wire::create_shipments(&entries.iter().map(|entry| entry.content.clone()).collect::<Vec<_>>())
 }
 
-fn wire_order(entry: &ShipmentCallEntry) -> wire::ShipmentOrder {
-    let (order_id, lines) = &entry.content;
+fn wire_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> wire::ShipmentOrder {
     let line = |line: &ClaimedLine| wire::ShipmentOrderLine {
         line_item_id: line.line_item_id,
         quantity: line.quantity,
     };
-    wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
+    let lines = (!is_whole_order(change, claimed)).then(|| claimed.iter().map(line).collect());
+    wire::ShipmentOrder { order_id: change.order_id, lines }
 }
 
 /// Accepted answer to the call of these entries. Each order is completed by the request that its record echoes.
@@ -117,10 +119,10 @@ impl RecordAnswer for AcceptedShipments<'_> {
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
         let decoded = wire::decode_created_shipments(&answer.reply.body);
         let records: &[CreatedShipment] = &decoded.map(|decoded| decoded.records).unwrap_or_default();
-        let orders: Vec<OrderId> = self.0.iter().map(|entry| entry.content.0).collect();
+        let orders: Vec<OrderId> = self.0.iter().map(|entry| entry.content.order_id).collect();
         projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
         let mut moves = Vec::new();
-        for CallEntry { evidence, content: (order_id, _), .. } in self.0 {
+        for CallEntry { evidence, content: wire::ShipmentOrder { order_id, .. }, .. } in self.0 {
             let created = projection::shipment_record(records, *order_id);
             if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
                 moves.push(refusal_outcome(evidence.id, &refused.messages));

@@ -14,6 +14,7 @@ fn line(id: i64, sold: i64, left: Option<i64>) -> OrderLine {
         quantity_sold: sold,
         quantity_left: left,
         unit_price: None,
+        supplier_id: None,
         warehouse_id: None,
     }
 }
@@ -31,13 +32,19 @@ fn claimed(id: i64, quantity: i64, left_before: Option<i64>) -> ClaimedLine {
 }
 
 #[test]
-fn what_is_sent_always_names_lines_and_quantities() {
+fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment() {
     let whole = [line(1, 2, Some(2)), line(2, 9, Some(4)), line(3, 1, Some(0))];
     let silent = [line(1, 2, None), line(2, 9, Some(4))];
-    let none_left = [line(1, 2, Some(0))];
-    let [whole, silent, none_left] = [&whole[..], &silent, &none_left].map(OrderFact::Known);
+    let (new, none_left) = ([line(1, 2, None), line(2, 9, Some(9)), line(3, 0, None)], [line(1, 2, Some(0))]);
+    let known = |lines| KnownOrder { lines, has_unreadable: false, has_shipment: false };
+    let shipped = OrderFact::Known(KnownOrder { has_shipment: true, ..known(&new) });
+    let rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&whole) });
+    let only_rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&none_left) });
+    let new_rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&new) });
+    let [whole, silent, new, none_left] =
+        [&whole[..], &silent, &new, &none_left].map(|lines| OrderFact::Known(known(lines)));
     // Columns: name, named lines, order, plan.
-    let cases: [(&str, NamedLines<'_>, OrderFact<'_>, &str); 16] = [
+    let cases: [(&str, NamedLines<'_>, OrderFact<'_>, &str); 23] = [
         ("not read just now", None, OrderFact::Unread, "read"),
         ("no such order", None, OrderFact::Unknown, "lacking unknown_order"),
         ("more than one page", None, OrderFact::Incomplete, "held incomplete_order"),
@@ -53,11 +60,22 @@ fn what_is_sent_always_names_lines_and_quantities() {
         ("another order's line", Some(&[(9, Some(1))]), whole, "lacking foreign_line"),
         ("left is not said, quantity is", Some(&[(1, Some(2))]), silent, "1x2"),
         ("left is not said, more than sold", Some(&[(1, Some(3))]), silent, "held too_little_left"),
-        ("left is not said, nor is quantity", None, silent, "held left_unknown"),
+        ("left is not said, and a part is gone", None, silent, "held left_unknown"),
+        ("left is not said of a new order", None, new, "whole 1x2, whole 2x9"),
+        ("left is not said, and there is a shipment", None, shipped, "held left_unknown"),
+        ("left is not said, and a line is unreadable", None, new_rope, "held left_unknown"),
+        ("all that can be read", None, rope, "1x2, 2x4"),
+        ("a readable line beside rope", Some(&[(2, None)]), rope, "2x4"),
+        ("the rope", Some(&[(9, Some(1))]), rope, "held incomplete_order"),
+        ("nothing but the rope", None, only_rope, "held incomplete_order"),
     ];
     for (name, lines, order, expected) in cases {
-        let plan = plan_shipment(&change(lines), order);
-        let claimed = |line: &ClaimedLine| format!("{}x{}", line.line_item_id, line.quantity);
+        let change = change(lines);
+        let plan = plan_shipment(&change, order);
+        let claimed = |line: &ClaimedLine| {
+            let whole = if is_whole_order(&change, &[*line]) { "whole " } else { "" };
+            format!("{whole}{}x{}", line.line_item_id, line.quantity)
+        };
         assert_eq!(plan.in_short(claimed), expected, "{name}");
     }
 }

@@ -7,6 +7,9 @@ use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx_macros::FromRow;
 
+/// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
+const ALLOCATIONS_OF_ORDER_MAX: i64 = 20;
+
 /// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
 #[derive(Clone, Debug, Serialize)]
 pub struct AllocationFact {
@@ -61,20 +64,22 @@ pub struct AllocationRow {
 
 impl Store {
     /// Returns the lines of tracked orders, or of one order, whose allocation was never requested or was not
-    /// found a day ago or more.
+    /// found a day ago or more; of each order at most [`ALLOCATIONS_OF_ORDER_MAX`].
     pub async fn allocation_unread(
         &self,
         now: Timestamp,
         only: Option<OrderId>,
     ) -> Result<Vec<(OrderId, LineItemId)>> {
-        let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
+        let sql = "SELECT order_id, line_item_id FROM ( \
+                   SELECT l.order_id, l.line_item_id, row_number() OVER (PARTITION BY l.order_id \
+                       ORDER BY l.line_item_id) AS place FROM tracked_order t \
                    JOIN order_line_item l ON l.order_id = t.order_id \
                    LEFT JOIN allocation_read r ON r.order_id = l.order_id \
                    AND r.line_item_id = l.line_item_id \
                    WHERE l.missing_since_ms IS NULL AND (CAST($3 AS BIGINT) IS NULL OR t.order_id = $3) \
-                     AND (r.order_id IS NULL OR (NOT r.is_found AND $1 - r.observed_ms >= $2)) \
-                   ORDER BY l.order_id, l.line_item_id";
-        let values = (now, time::whole_millis(QUIET_READ_INTERVAL), only);
+                     AND (r.order_id IS NULL OR (NOT r.is_found AND $1 - r.observed_ms >= $2))) unread \
+                   WHERE place <= $4 ORDER BY order_id, line_item_id";
+        let values = (now, time::whole_millis(QUIET_READ_INTERVAL), only, ALLOCATIONS_OF_ORDER_MAX);
         self.fetch_all(sql, values, "find the lines whose allocation is not known").await
     }
 

@@ -2,9 +2,9 @@
 
 use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, Sku, Timestamp, WarehouseId};
+use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde_json::Value;
 use sqlx::types::Json;
 
@@ -23,18 +23,6 @@ pub struct OrderPage<'a> {
     pub is_complete: bool,
 }
 
-/// Columns of an order's line; the SKU as it is stored.
-type OrderLineColumns = (
-    OrderId,
-    LineItemId,
-    Option<String>,
-    Option<ProductId>,
-    i64,
-    Option<i64>,
-    Option<f64>,
-    Option<WarehouseId>,
-);
-
 impl Store {
     /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
     /// read. A push reads the order again just before it sends.
@@ -42,28 +30,18 @@ impl Store {
         let sql = "SELECT is_complete FROM sales_order WHERE id = $1";
         let known = self.fetch_column(sql, (order,), "read an order").await?.pop();
         let Some(is_complete) = known else { return Ok(None) };
-        let sql = "SELECT order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, \
-                          warehouse_id FROM order_line_item \
-                   WHERE order_id = $1 AND missing_since_ms IS NULL ORDER BY line_item_id";
-        let lines: Vec<OrderLineColumns> = self.fetch_all(sql, (order,), "read an order's lines").await?;
-        let line = |row: OrderLineColumns| OrderLine {
-            order_id: row.0,
-            line_item_id: row.1,
-            sku: row.2.and_then(|sku| Sku::new(sku).ok()),
-            product_id: row.3,
-            quantity_sold: row.4,
-            quantity_left: row.5,
-            unit_price: row.6,
-            warehouse_id: row.7,
-        };
-        Ok(Some((lines.into_iter().map(line).collect(), is_complete)))
+        let lines = self.order_lines(order).await?.into_iter().map(serde_json::from_value);
+        let lines: std::result::Result<Vec<OrderLine>, _> = lines.collect();
+        let invalid = |error: serde_json::Error| StoreError::UnknownValue("an order line", error.to_string());
+        Ok(Some((lines.map_err(invalid)?, is_complete)))
     }
 
     /// Returns the lines of an order, as the view `order_line` shows them.
     pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
-                       'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
+                       'unit_price', unit_price, 'supplier_id', supplier_id, 'warehouse_id', warehouse_id, \
+                       'observed_at', observed_at) \
                    FROM order_line WHERE order_id = $1 ORDER BY line_item_id";
         let lines = self.fetch_column(sql, (order,), "read the lines of an order").await?;
         Ok(lines.into_iter().map(|Json(line)| line).collect())
@@ -100,7 +78,7 @@ impl WriteTransaction {
 
     async fn order_lines_write(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let columns = "sku, product_id BIGINT, quantity_sold BIGINT, quantity_left BIGINT, \
-                       unit_price DOUBLE PRECISION, warehouse_id BIGINT";
+                       unit_price DOUBLE PRECISION, supplier_id BIGINT, warehouse_id BIGINT";
         let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
         let (rows, of) = ((page.lines, |line: &OrderLine| line.line_item_id.0), page.order_id.0);
         self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the lines of an order").await

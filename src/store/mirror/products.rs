@@ -43,8 +43,8 @@ pub struct WarehouseQuantity {
 const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
         SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
-        FROM (SELECT l.warehouse_id, l.quantity FROM balance l \
-              WHERE l.product = p.id AND l.unlinked_ms IS NULL ORDER BY l.warehouse_id) b)), \
+        FROM (SELECT l.warehouse_id, l.quantity FROM linked_balance l \
+              WHERE l.product = p.id ORDER BY l.warehouse_id) b)), \
     'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN p.lack IS NULL THEN r.observed_ms \
         ELSE (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id) END / 1000.0, 'unixepoch')) \
     FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \

@@ -28,25 +28,6 @@ impl MonthlyReport {
     }
 }
 
-/// Product among the ten best sellers of a month (*TopSellingProduct*).
-#[derive(Clone, Debug, Serialize)]
-pub struct TopSellerFact {
-    /// `Rank`, from 1.
-    pub rank: i64,
-    /// `SalesChannelId`.
-    pub sales_channel_id: Option<i64>,
-    /// `ProductId`.
-    pub product_id: Option<i64>,
-    /// `SkuNumber`.
-    pub sku: Option<String>,
-    /// `Name`.
-    pub name: Option<String>,
-    /// `QuantitySold`.
-    pub quantity_sold: Option<i64>,
-    /// `AmountSold`, in the account's currency.
-    pub amount_sold: Option<f64>,
-}
-
 /// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct BusinessHealthFigures {

@@ -26,6 +26,8 @@ pub struct StockLevelRow {
     pub sku: Option<Sku>,
     /// Product id at the platform; `None`: the platform did not return the product.
     pub product_id: Option<ProductId>,
+    /// Position at which another product took the SKU over; earlier facts are of the product before.
+    pub product_id_position: Option<i64>,
     /// True if the platform was asked for the SKU.
     pub was_requested: bool,
     /// Position of the exchange that last asked for it.
@@ -255,7 +257,7 @@ WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>
      sent AS NOT MATERIALIZED (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE e.id > (SELECT position FROM last_restore)
                 AND s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
-SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
+SELECT k.spelling, k.warehouse_id, k.product, p.sku, p.product_id_position, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
        o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = requested.exchange_id) AS requested_moment, o.lack,
        (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
@@ -298,6 +300,7 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, CASE WHEN o.alias_of IS NUL
                SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
                FROM balance_history
                               WHERE product = k.product AND warehouse_id = k.warehouse_id
+                                AND position > coalesce(p.product_id_position, 0)
                               ORDER BY position DESC LIMIT 500) newest
                UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
                                 coalesce(b.fact_ms, r.observed_ms)

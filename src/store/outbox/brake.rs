@@ -40,11 +40,11 @@ impl Store {
                        WHERE (w.zeroed_ms >= $1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
                          AND (p.sku, w.warehouse_id) NOT IN ( \
                              SELECT value->>0, CAST(value->>1 AS BIGINT) FROM json_each($2))) \
-                   SELECT b.warehouse_id, count(z.product), count(*) FROM balance b \
+                   SELECT b.warehouse_id, count(z.product), count(*) FROM linked_balance b \
                    JOIN product p ON p.id = b.product \
                    LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
                    WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS DISTINCT FROM FALSE \
-                     AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS DISTINCT FROM 'Kit' \
+                     AND p.missing_since_ms IS NULL AND p.type IS DISTINCT FROM 'Kit' \
                    GROUP BY b.warehouse_id";
         let values = (since, json_rows(projected));
         let rows: Vec<(WarehouseId, i64, i64)> =

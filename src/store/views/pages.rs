@@ -113,7 +113,7 @@ macro_rules! product_page {
             " ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
              WHERE (CAST($6 AS TEXT) IS NULL OR lower(s.name) LIKE $6 ESCAPE '!') \
                AND ((CAST($5 AS BIGINT) IS NULL AND CAST($7 AS BIGINT) IS NULL) OR EXISTS ( \
-                   SELECT 1 FROM balance b WHERE b.product = s.id AND b.unlinked_ms IS NULL \
+                   SELECT 1 FROM linked_balance b WHERE b.product = s.id \
                      AND b.warehouse_id = coalesce($5, b.warehouse_id) AND b.quantity <= coalesce($7, b.quantity))) \
              ORDER BY s.case_key, s.sku LIMIT CAST($8 AS BIGINT)"
         )
@@ -288,12 +288,14 @@ impl Store {
         self.fetch_all(sql, (), "read the age limits of the jobs").await
     }
 
-    /// Returns the units that are left to pick, by warehouse and its name, of the open orders.
+    /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a supplier ships is
+    /// not among them.
     pub async fn units_to_pick(&self) -> Result<Vec<(Option<i64>, Option<String>, i64, i64)>> {
         let sql = "SELECT l.warehouse_id, w.name, count(*) AS lines, CAST(sum(l.quantity_left) AS BIGINT) AS units \
                    FROM sales_order o JOIN order_line_item l ON l.order_id = o.id \
                    LEFT JOIN warehouse w ON w.id = l.warehouse_id \
                    WHERE o.closed_ms IS NULL AND l.missing_since_ms IS NULL AND l.quantity_left > 0 \
+                     AND l.supplier_id IS NULL \
                    GROUP BY l.warehouse_id, w.name ORDER BY l.warehouse_id";
         self.fetch_all(sql, (), "count the units to pick").await
     }

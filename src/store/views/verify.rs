@@ -89,9 +89,9 @@ impl Store {
 
     /// Returns size and age of the mirror.
     pub async fn mirror_age(&self) -> Result<MirrorAge> {
-        let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
+        let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM linked_balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-                       WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
+                       WHERE p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
                    SELECT count(*) AS stock_levels, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at NULLS FIRST \
                            LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \

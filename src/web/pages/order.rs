@@ -56,6 +56,7 @@ fn lines_table(lines: &[Value]) -> Markup {
                 td { @if let Some(sku) = line["sku"].as_str() { (sku_link(sku)) } }
                 td.number { (number(line["quantity_sold"].as_i64())) }
                 td.number { (number(line["quantity_left"].as_i64())) }
+                td { (number(line["supplier_id"].as_i64())) }
                 td { (number(line["warehouse_id"].as_i64())) }
                 td { (written_time(line["observed_at"].as_str())) }
             }
@@ -65,7 +66,7 @@ fn lines_table(lines: &[Value]) -> Markup {
         @if lines.is_empty() {
             p.empty { "No line is known yet; the daemon reads the order with its next calls." }
         } @else {
-            (table("Lines of the order", &["Line", "SKU", "#Sold", "#Left", "Warehouse", "Observed"],
+            (table("Lines of the order", &["Line", "SKU", "#Sold", "#Left", "Supplier", "Warehouse", "Observed"],
                    &html! { @for line in lines { (row(line)) } }))
         }
     }
@@ -119,7 +120,8 @@ fn ship_form(request: &PageRequest, lines: &[Value]) -> Markup {
                     p { "Units of each line; empty fields are not shipped. With all fields empty, everything left is shipped." }
                     @for line in lines {
                         @if let Some(id) = line["line_item_id"].as_i64() {
-                            label for={ "line-" (id) } { "Line " (id) ", " (optional_text(line["sku"].as_str())) }
+                            label for={ "line-" (id) } { "Line " (id) ", " (optional_text(line["sku"].as_str()))
+                                @if !line["supplier_id"].is_null() { " (shipped by a supplier)" } }
                             input id={ "line-" (id) } name={ "line-" (id) } type="number" min="1"
                                 max=[line["quantity_left"].as_i64()];
                         }

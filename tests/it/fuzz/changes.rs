@@ -195,11 +195,13 @@ fn shipments(change: &ShipmentCreate) -> Option<Result<PlatformRequest, InvalidR
         quantity_sold: Quantity::MAX.0,
         quantity_left: Some(Quantity::MAX.0),
         unit_price: None,
+        supplier_id: None,
         warehouse_id: None,
     };
     let named: Vec<OrderLine> = change.lines.iter().flatten().map(|named| line(named.line_item_id)).collect();
     let lines = if named.is_empty() { vec![line(tallyd::model::LineItemId(known().line))] } else { named };
-    let ChangePlan::Send(claimed) = shipments::plan_shipment(change, shipments::OrderFact::Known(&lines))
+    let known = shipments::KnownOrder { lines: &lines, has_unreadable: false, has_shipment: false };
+    let ChangePlan::Send(claimed) = shipments::plan_shipment(change, shipments::OrderFact::Known(known))
     else {
         panic!("enough is left of every line: {change:?}")
     };
@@ -207,7 +209,8 @@ fn shipments(change: &ShipmentCreate) -> Option<Result<PlatformRequest, InvalidR
         line_item_id: line.line_item_id,
         quantity: line.quantity,
     };
-    let order = wire::ShipmentOrder { order_id: change.order_id, lines: claimed.iter().map(line).collect() };
+    let order =
+        wire::ShipmentOrder { order_id: change.order_id, lines: Some(claimed.iter().map(line).collect()) };
     Some(wire::create_shipments(&[order]))
 }
 

@@ -14,7 +14,7 @@ use tallyd::client::wire::{self, DecodedAnswer, MalformedBody, ParsedRequest};
 use tallyd::client::{
     CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
 };
-use tallyd::model::{CallEffect, Operation, Timestamp};
+use tallyd::model::{CallEffect, LineItemId, Month, Operation, OrderId, ShipmentId, StorefrontId, Timestamp};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STATUSES: [u16; 16] = [200, 200, 200, 200, 201, 204, 302, 400, 401, 403, 404, 408, 413, 429, 500, 503];
@@ -193,19 +193,19 @@ fn decode(operation: Operation, body: &[u8]) -> Option<Counts> {
         Operation::UpdateQuantityOnHand => Counts::one(wire::decode_update(body)),
         Operation::GetProducts => Counts::of(wire::decode_products(body)),
         Operation::GetProductBalances => Counts::of(wire::decode_balances(body)),
-        Operation::TopSelling => Counts::of(wire::decode_top_selling(body)),
+        Operation::TopSelling => Counts::of(wire::decode_top_selling(body, Month::new(2026, 9).unwrap())),
         Operation::KitComponents => Counts::of(wire::decode_kit_components(body)),
         Operation::CreateShipments => Counts::of(wire::decode_created_shipments(body)),
         Operation::SubmitTracking => Counts::of(wire::decode_tracking_answers(body)),
-        Operation::ShipmentLineItems => Counts::of(wire::decode_shipment_line_items(body)),
-        Operation::GetOrderLineItems => Counts::of(wire::decode_order_line_items(body)),
-        Operation::WarehouseAllocation => Counts::of(wire::decode_allocations(body)),
+        Operation::ShipmentLineItems => Counts::of(wire::decode_shipment_line_items(body, ShipmentId(1))),
+        Operation::GetOrderLineItems => Counts::of(wire::decode_order_line_items(body, OrderId(1))),
+        Operation::WarehouseAllocation => Counts::of(wire::decode_allocations(body, LineItemId(1))),
         Operation::CreateWarehouse => Counts::one(wire::decode_created_warehouse(body)),
         Operation::ListWarehouses => Counts::of(wire::decode_warehouses(body)),
         Operation::ListSuppliers => Counts::of(wire::decode_suppliers(body)),
         Operation::ListStorefronts => Counts::of(wire::decode_storefronts(body)),
         Operation::CreateListingTemplate => Counts::one(wire::decode_created_template(body)),
-        Operation::ListListingTemplates => Counts::of(wire::decode_listing_templates(body)),
+        Operation::ListListingTemplates => Counts::of(wire::decode_listing_templates(body, StorefrontId(1))),
         Operation::BusinessHealth => Counts::of(wire::decode_business_health(body)),
         Operation::WorkQueue => Counts::one(wire::decode_work_queue(body)),
     }

@@ -268,7 +268,10 @@ impl Changes {
         }
         let stop = match self.kind {
             ChangeKind::ShipmentCreate => {
-                stop(shipments::plan_shipment(&order(), OrderFact::Known(&[line(change.left())])))
+                let lines = [line(change.left())];
+                let known =
+                    shipments::KnownOrder { lines: &lines, has_unreadable: false, has_shipment: true };
+                stop(shipments::plan_shipment(&order(), OrderFact::Known(known)))
             }
             ChangeKind::QuantitySet => None,
             _ => stop(creates::plan_create(NAME, Some(&found(change.done, change.rival)))),
@@ -540,6 +543,7 @@ fn line(left: i64) -> OrderLine {
         quantity_sold: LEFT,
         quantity_left: Some(left),
         unit_price: None,
+        supplier_id: None,
         warehouse_id: None,
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod absent;
+mod answers;
 mod at_risk;
 mod closed;
 mod creates;

@@ -122,19 +122,20 @@ fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
 
 fn lines_text(lines: &[Value]) -> String {
     let columns = |line: &Value| {
-        let [id, sku, sold, left, price, warehouse, observed] = [
+        let [id, sku, sold, left, price, supplier, warehouse, observed] = [
             "line_item_id",
             "sku",
             "quantity_sold",
             "quantity_left",
             "unit_price",
+            "supplier_id",
             "warehouse_id",
             "observed_at",
         ]
         .map(|name| line[name].cell_text());
-        [id, sku, sold, left, price, warehouse, local_text(observed)]
+        [id, sku, sold, left, price, supplier, warehouse, local_text(observed)]
     };
-    let headings = ["line", "sku", "sold", "left", "price", "warehouse", "observed"];
+    let headings = ["line", "sku", "sold", "left", "price", "supplier", "warehouse", "observed"];
     TextTable::new(headings, lines.iter().map(columns))
         .to_text("no line of this order is known yet; check that it is tracked: tallyd order list")
 }

@@ -39,9 +39,11 @@ impl<'a> Envelope<'a> {
         Self::from_body(body).map_err(|error| MalformedBody::new(what, error))
     }
 
-    /// Returns the list in `data`; a missing one is null.
+    /// Returns the list in `data`. None is an empty one only if the platform counts no record.
     pub(crate) fn list(&self) -> &'a str {
-        self.data.map_or("null", RawValue::get)
+        let counts_none = self.pagination.is_some_and(|page| page.total_entries == Some(0));
+        let none = if counts_none { "[]" } else { "null" };
+        self.data.map(RawValue::get).filter(|list| *list != "null").unwrap_or(none)
     }
 
     pub(crate) fn into_answer<T>(self, records: Vec<T>, parked: Vec<ParkedRecord>) -> DecodedAnswer<T> {
@@ -146,6 +148,14 @@ impl<T> DecodedAnswer<T> {
         self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
     }
 
+    /// Notes the platform's count of the whole list. Returns true if an earlier page had another count, so that records
+    /// may have moved from page to page.
+    pub fn note_total(&self, total: &mut Option<i64>) -> bool {
+        let now = self.page.and_then(|page| page.total_entries);
+        let before = std::mem::replace(total, now.or(*total));
+        before.is_some() && before != *total
+    }
+
     /// Returns true if the platform counts more records in the whole list than came.
     pub fn counts_more_than(&self, came: usize) -> bool {
         let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
@@ -167,25 +177,36 @@ impl MalformedBody {
     }
 }
 
+/// Reads an envelope whose `data` is a list of records of one subject: an order, a month and so on.
+///
+/// A record that names another subject than the request is parked, because nothing is known of the one asked for.
+/// Most records may omit their subject.
 pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
+    is_asked: impl Fn(&T) -> bool,
 ) -> Result<DecodedAnswer<T>, MalformedBody> {
     let envelope = Envelope::read(what, body)?;
-    if let Some(records) = read_list(envelope.list()) {
+    if let Some(records) = read_list(envelope.list()).filter(|records: &Vec<T>| records.iter().all(&is_asked))
+    {
         return Ok(envelope.into_answer(records, Vec::new()));
     }
     let (mut records, mut parked) = (Vec::new(), Vec::new());
     for (index, raw) in raw_records(what, envelope.list())?.into_iter().enumerate() {
         match serde_json::from_str(raw.get()) {
-            Ok(LenientObject(record)) => records.push(record),
+            Ok(LenientObject(record)) if is_asked(&record) => records.push(record),
+            Ok(_) => parked.push(ParkedRecord::new(
+                index,
+                "it names another subject than the one asked for, or one that cannot be",
+                raw,
+            )),
             Err(error) => parked.push(ParkedRecord::new(index, error, raw)),
         }
     }
     Ok(envelope.into_answer(records, parked))
 }
 
-/// Reads an envelope whose `data` is a list of records with ids.
+/// Reads an envelope whose `data` is a list of records of one subject, with ids.
 ///
 /// Equal records of one id count once. Differing records are parked, because none of them is known to be
 /// right.
@@ -193,8 +214,9 @@ pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
     id: fn(&T) -> i64,
+    is_asked: impl Fn(&T) -> bool,
 ) -> Result<DecodedAnswer<T>, MalformedBody> {
-    let mut decoded = decode_list(what, body)?;
+    let mut decoded = decode_list(what, body, &is_asked)?;
     let mut ids = BTreeSet::new();
     if decoded.records.iter().all(|record| ids.insert(id(record))) {
         return Ok(decoded);
@@ -206,7 +228,7 @@ pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     decoded.records.retain(|record| !differing.contains(&id(record)) && seen.insert(id(record)));
     for (index, raw) in raw_records(what, Envelope::read(what, body)?.list())?.into_iter().enumerate() {
         let read = serde_json::from_str::<LenientObject<T>>(raw.get());
-        if read.is_ok_and(|LenientObject(record)| differing.contains(&id(&record))) {
+        if read.is_ok_and(|LenientObject(record)| is_asked(&record) && differing.contains(&id(&record))) {
             let why = "the answer holds it twice, and the records differ";
             decoded.parked.push(ParkedRecord::new(index, why, raw));
         }
@@ -214,12 +236,12 @@ pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     Ok(decoded)
 }
 
-/// Reads a list as a whole; null is an empty one. Returns `None` if any of it is unreadable.
+/// Reads a list as a whole. Returns `None` if any of it is unreadable.
 ///
 /// Takes text, because one UTF-8 check is faster than one for each string.
 pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
-    let records = serde_json::from_str::<Option<Vec<LenientObject<T>>>>(list).ok()?;
-    Some(records.unwrap_or_default().into_iter().map(|LenientObject(record)| record).collect())
+    let records = serde_json::from_str::<Vec<LenientObject<T>>>(list).ok()?;
+    Some(records.into_iter().map(|LenientObject(record)| record).collect())
 }
 
 pub(crate) fn raw_records<'a>(what: &'static str, list: &'a str) -> Result<Vec<&'a RawValue>, MalformedBody> {
@@ -237,7 +259,7 @@ mod tests {
     }
 
     fn decoded(body: &str) -> DecodedAnswer<IdRecord> {
-        decode_list("a list", body.as_bytes()).unwrap()
+        decode_list("a list", body.as_bytes(), |_| true).unwrap()
     }
 
     fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
@@ -253,12 +275,16 @@ mod tests {
     }
 
     #[test]
-    fn what_an_envelope_lacks_is_empty() {
-        for body in ["{}", r#"{"data":null}"#, r#"{"messages":null,"pagination":null,"data":[]}"#] {
+    fn a_list_is_empty_only_if_the_answer_says_so() {
+        let none = r#"{"pagination":{"TotalNumberOfEntries":0},"data":null}"#;
+        for body in [r#"{"messages":null,"pagination":null,"data":[]}"#, none] {
             assert_eq!(ids(body), (vec![], vec![]), "{body}");
         }
-        for body in ["", "<html>", "[]", r#"{"data":{}}"#, r#"{"data":[{"Id":1}"#] {
-            assert!(decode_list::<IdRecord>("a list", body.as_bytes()).is_err(), "{body}");
+        let counted = r#"{"pagination":{"TotalNumberOfEntries":1},"data":null}"#;
+        let without = ["{}", r#"{"data":null}"#, r#"{"Data":[]}"#, counted];
+        for body in without.into_iter().chain(["", "<html>", "[]", r#"{"data":{}}"#, r#"{"data":[{"Id":1}"#])
+        {
+            assert!(decode_list::<IdRecord>("a list", body.as_bytes(), |_| true).is_err(), "{body}");
         }
     }
 

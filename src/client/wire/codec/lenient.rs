@@ -2,9 +2,10 @@
 //! an empty list.
 //!
 //! There are three ways to read a field. [`req`] is for fields without which the record is unusable.
-//! [`strict`] is for optional fields that must not be guessed (quantities). [`opt`] is for all others: an
-//! unreadable value counts as missing. Blank text counts as missing too. A number in text is accepted, so
-//! `"28"` is 28. A number in place of a text becomes its digits.
+//! [`strict`] is for optional fields that must not be guessed (quantities). [`opt`] is for all others, which decide
+//! nothing: an unreadable value counts as missing, be it half of a character or a number beyond all numbers. Blank
+//! text counts as missing too. A number in text is accepted, so `"28"` is 28. A number in place of a text becomes
+//! its digits. A missing list is no empty one where its absence would change facts.
 
 use crate::model::{
     LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
@@ -51,18 +52,22 @@ pub(crate) fn strict<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) ->
 
 /// Reads an optional field; an unreadable value counts as missing.
 pub(crate) fn opt<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Result<Option<T>, D::Error> {
-    Ok(T::from_loose(LooseValue::deserialize(source)?))
+    let raw = <&RawValue>::deserialize(source)?.get();
+    Ok(serde_json::from_str(raw).ok().and_then(T::from_loose))
 }
 
-/// Reads a list of objects; null is an empty one.
+/// Reads a list of objects.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
-    let objects = Option::<Vec<LenientObject<T>>>::deserialize(source)?.unwrap_or_default();
+    let objects = Vec::<LenientObject<T>>::deserialize(source)?;
     Ok(objects.into_iter().map(|LenientObject(object)| object).collect())
 }
 
-/// Reads a list of raw items; null is an empty one.
-pub(crate) fn raws<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<&'de RawValue>, D::Error> {
-    Ok(Option::deserialize(source)?.unwrap_or_default())
+/// Reads a list of objects whose absence changes nothing; null is an empty one.
+pub(crate) fn opt_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    source: D,
+) -> Result<Vec<T>, D::Error> {
+    let raw = <&RawValue>::deserialize(source)?;
+    if raw.get() == "null" { Ok(Vec::new()) } else { list(raw).map_err(D::Error::custom) }
 }
 
 /// Reads messages: a list of texts, a single text, or null.

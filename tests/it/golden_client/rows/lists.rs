@@ -126,12 +126,12 @@ fn templates() -> Vec<Row> {
 }
 
 fn template_names(reply: &CallReply) -> Vec<String> {
-    let templates = decode_listing_templates(&reply.body).unwrap().records;
+    let templates = decode_listing_templates(&reply.body, StorefrontId(7101)).unwrap().records;
     templates.into_iter().map(|template| template.name.unwrap()).collect()
 }
 
 fn best_sellers(reply: &CallReply, channel: i64) {
-    let best = decode_top_selling(&reply.body).unwrap().records;
+    let best = decode_top_selling(&reply.body, Month::new(2026, 10).unwrap()).unwrap().records;
     let read: Vec<_> = best
         .iter()
         .map(|best| (best.rank, best.sku.as_ref().unwrap().as_str(), best.quantity_sold))
@@ -161,14 +161,20 @@ fn reports() -> Vec<Row> {
                 let months = decode_business_health(&reply.body).unwrap().records;
                 let month = &months[0];
                 assert_eq!((months.len(), month.year, month.month), (1, 2026, 9));
-                assert_eq!((month.revenue, month.cost_of_goods_sold), (Some(91001.0), Some(52002.0)));
-                assert_eq!((month.shipping_costs, month.profit), (Some(8003.0), Some(37001.0)));
-                assert_eq!((month.shipping_collected, month.label_costs), (Some(6005.0), Some(7006.0)));
                 assert_eq!(
-                    (month.inventory_value_start, month.inventory_value_end),
+                    (month.total_revenue, month.total_cost_of_goods_sold),
+                    (Some(91001.0), Some(52002.0))
+                );
+                assert_eq!((month.total_shipping_costs, month.total_profit), (Some(8003.0), Some(37001.0)));
+                assert_eq!(
+                    (month.total_amount_shipping_collected, month.total_cost_of_labels_generated),
+                    (Some(6005.0), Some(7006.0))
+                );
+                assert_eq!(
+                    (month.total_value_of_inventory_month_start, month.total_value_of_inventory_month_end),
                     (Some(260_007.0), Some(261_008.0))
                 );
-                assert_eq!(month.new_listings, Some(29.0));
+                assert_eq!(month.total_number_of_new_listings_added, Some(29.0));
             },
         ),
         accepted(

@@ -184,7 +184,7 @@ async fn all_that_is_left_is_not_shipped_or_told_on_an_answer_that_lacks_a_part(
     dock.run(JobKind::OrderLines).await;
     let part = |id: i64| {
         let said = json!({"status": "Success", "messages": [], "pagination": null, "data": [
-            {"OrderLineItemId": id, "Id": id, "ShipmentId": 1, "QuantityShipped": 1, "QuantitySold": 1,
+            {"OrderLineItemId": id, "Id": id, "QuantityShipped": 1, "QuantitySold": 1,
              "QuantityNotTiedToShipment": 1}]});
         Instead::Answer(200, said.to_string().leak())
     };

@@ -1,0 +1,248 @@
+//! Answers that lack a list, name another subject, or hold a field that makes no sense.
+//!
+//! Nothing that an answer lacks is gone, and nothing of another subject is taken for the one asked for.
+
+use super::support::{BALANCES, Dock, SHIP, UPDATE};
+use super::told::{Rules, data, told};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tallyd::model::{JobKind, Operation};
+
+const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
+const SUM: &str = "SELECT CAST(sum(quantity) AS BIGINT) FROM stock";
+
+/// Reads all balances; then changes the first record of each answer.
+async fn changed_balances(change: impl Fn(&mut Value) + Send + 'static) -> (Dock, i64) {
+    let (dock, rules) = told().await;
+    dock.track_all_skus().await;
+    dock.run(JobKind::Balances).await;
+    let sum = dock.number(SUM).await;
+    rules.say(Operation::GetProductBalances, move |_, response| {
+        let mut records: Value = serde_json::from_slice(&response.body).unwrap();
+        change(&mut records[0]);
+        response.body = records.to_string().into_bytes();
+    });
+    (dock, sum)
+}
+
+/// Creates a tracked order of two lines that no job has read yet.
+async fn new_order() -> (Dock, Rules, i64, Vec<i64>) {
+    let (dock, rules) = told().await;
+    let (one, two) = dock.two_skus().await;
+    let (order, lines) = dock.order(&[(&one, 2), (&two, 1)]).await;
+    dock.track_orders(&[order]).await;
+    (dock, rules, order, lines)
+}
+
+#[tokio::test]
+async fn a_list_of_warehouses_that_an_answer_lacks_empties_no_stock() {
+    let ways: [fn(&mut Value); 4] = [
+        |record| drop(record.as_object_mut().unwrap().remove("Warehouses")),
+        |record| record["Warehouses"] = Value::Null,
+        |record| {
+            let list = record.as_object_mut().unwrap().remove("Warehouses").unwrap();
+            record["warehouses"] = list;
+        },
+        |record| record["Warehouses"] = json!([]),
+    ];
+    for (way, change) in ways.into_iter().enumerate() {
+        let (dock, sum) = changed_balances(change).await;
+        dock.later(Duration::from_secs(30));
+        dock.run(JobKind::Balances).await;
+        assert_eq!(dock.number(SUM).await, sum, "{way}: one answer proves nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_stock_level_without_a_list_stays_and_one_that_two_lists_lack_is_gone() {
+    for (change, stays) in [
+        ((|record| record["Warehouses"] = Value::Null) as fn(&mut Value), true),
+        (|record| record["Warehouses"] = json!([]), false),
+    ] {
+        let (dock, sum) = changed_balances(change).await;
+        for _ in 0..3 {
+            dock.later(Duration::from_secs(130));
+            dock.run(JobKind::Balances).await;
+        }
+        assert_eq!(dock.number(SUM).await == sum, stays);
+    }
+}
+
+#[tokio::test]
+async fn lines_of_another_order_are_neither_shown_nor_shipped() {
+    let (dock, rules, order, _) = new_order().await;
+    rules
+        .lines(order, move |lines| lines.iter_mut().for_each(|line| line["SalesOrderId"] = json!(order + 1)));
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
+    dock.run(JobKind::OrderLines).await;
+    dock.push().await;
+    assert_eq!(dock.number("SELECT count(*) FROM order_line_item").await, 0);
+    assert_eq!((dock.calls(SHIP), dock.state("s").await), (0, "pending".into()));
+}
+
+#[tokio::test]
+async fn an_allocation_of_another_line_is_not_known_and_asked_for_again() {
+    let (dock, rules, _, _) = new_order().await;
+    rules.say(Operation::WarehouseAllocation, |_, response| {
+        data(response, |taken| taken.iter_mut().for_each(|taken| taken["OrderLineItemId"] = json!(1)));
+    });
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM order_line_allocation").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM allocation_read").await, 0);
+    rules.clear();
+    dock.later(Duration::from_secs(3600));
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM allocation_read").await, 2);
+}
+
+#[tokio::test]
+async fn best_sellers_of_another_month_are_no_report() {
+    let (dock, rules) = told().await;
+    rules.say(Operation::TopSelling, |_, response| {
+        data(response, |sellers| {
+            sellers.clear();
+            sellers.push(json!({"Year": 2001, "Month": 1, "Rank": 1, "SkuNumber": "A", "QuantitySold": 5}));
+        });
+    });
+    for _ in 0..2 {
+        dock.run(JobKind::TopSelling).await;
+    }
+    assert_eq!(dock.number("SELECT count(*) FROM report_month").await, 0);
+}
+
+#[tokio::test]
+async fn a_line_that_cannot_be_shipped_holds_itself_and_the_others_leave() {
+    let (dock, rules, order, lines) = new_order().await;
+    rules.lines(order, |lines| {
+        (lines[0]["QuantitySold"], lines[0]["QuantityNotTiedToShipment"]) = (json!(2.5), json!(2.5));
+    });
+    dock.change("all", "shipment.create", json!({"order_id": order})).await;
+    let rope = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
+    dock.change("rope", "shipment.create", rope).await;
+    dock.push().await;
+    assert_eq!((dock.state("all").await, dock.left(order).await), ("applied".into(), vec![2, 0]));
+    let (state, reason, detail) = dock.fate("rope").await;
+    assert_eq!((state.as_str(), reason.as_str()), ("held", "incomplete_order"), "{detail}");
+    assert!(detail.contains("no whole number"), "{detail}");
+}
+
+#[tokio::test]
+async fn an_order_without_a_shipment_is_shipped_whole_where_nothing_states_what_is_left() {
+    let (dock, rules, order, _) = new_order().await;
+    rules.lines(order, |lines| {
+        for line in lines {
+            line.as_object_mut().unwrap().remove("QuantityNotTiedToShipment");
+        }
+    });
+    dock.change("whole", "shipment.create", json!({"order_id": order})).await;
+    dock.push().await;
+    assert_eq!((dock.state("whole").await, dock.left(order).await), ("applied".into(), vec![0, 0]));
+    dock.change("again", "shipment.create", json!({"order_id": order})).await;
+    dock.push().await;
+    assert_eq!(
+        (dock.state("again").await, dock.reason("again").await),
+        ("held".into(), "left_unknown".into())
+    );
+    assert_eq!(dock.calls(SHIP), 1);
+}
+
+#[tokio::test]
+async fn the_platform_refuses_the_whole_of_an_order_that_has_a_shipment_elsewhere() {
+    let (dock, rules, order, lines) = new_order().await;
+    let line = json!({"LineItemId": lines[0], "Quantity": 1});
+    let made = json!([{"OrderId": order, "LineItems": [line]}]).to_string();
+    dock.data("POST", "/api/Shipments/Create", &made).await;
+    rules.lines(order, |lines| {
+        for line in lines {
+            line.as_object_mut().unwrap().remove("QuantityNotTiedToShipment");
+        }
+    });
+    dock.change("whole", "shipment.create", json!({"order_id": order})).await;
+    dock.push().await;
+    assert_eq!((dock.state("whole").await, dock.left(order).await), ("rejected".into(), vec![1, 1]));
+}
+
+#[tokio::test]
+async fn what_is_left_is_never_below_zero_and_closes_its_order() {
+    let (dock, rules, order, _) = new_order().await;
+    rules.lines(order, |lines| {
+        lines[0]["QuantityNotTiedToShipment"] = json!(-3);
+        lines[1]["QuantityNotTiedToShipment"] = json!(3);
+    });
+    dock.run(JobKind::OrderLines).await;
+    let left = async || -> Value {
+        let listed: Value = serde_json::from_str(&dock.done(&["order", "list", "--json"]).await).unwrap();
+        listed[0]["quantity_left"].clone()
+    };
+    assert_eq!(left().await, 3);
+    rules.lines(order, |lines| lines[1]["QuantityNotTiedToShipment"] = json!(-1));
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(left().await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order WHERE closed_ms IS NOT NULL").await, 1);
+}
+
+#[tokio::test]
+async fn a_line_of_a_supplier_is_shown_as_such() {
+    let (dock, rules, order, lines) = new_order().await;
+    rules.lines(order, |lines| {
+        (lines[0]["SupplierId"], lines[1]["SupplierId"]) = (json!(12.0), json!(0));
+    });
+    dock.run(JobKind::OrderLines).await;
+    let sql = "SELECT line_item_id FROM order_line WHERE supplier_id = 12";
+    assert_eq!(dock.number(sql).await, lines[0]);
+    let shown = dock.done(&["order", "show", &order.to_string(), "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown[0]["supplier_id"], &shown[1]["supplier_id"]), (&json!(12), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_long_order_leaves_allocations_and_looks_to_the_others() {
+    let (dock, rules, order, _) = new_order().await;
+    let (sku, _) = dock.two_skus().await;
+    let (other, _) = dock.order(&[(&sku, 1)]).await;
+    dock.track_orders(&[other]).await;
+    rules.lines(order, |lines| {
+        let first = lines[0].clone();
+        lines.extend((0..60).map(|n| {
+            let mut line = first.clone();
+            line["OrderLineItemId"] = json!(900_000 + n);
+            line
+        }));
+    });
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.calls(ALLOCATION), 20 + 1, "20 of the long order");
+    let sql = format!("SELECT count(*) FROM allocation_read WHERE order_id = {other}");
+    assert_eq!(dock.number(&sql).await, 1);
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.calls(ALLOCATION), 40 + 1, "the rest waits for the next runs");
+}
+
+#[tokio::test]
+async fn a_count_has_no_base_of_the_product_that_had_its_sku_before() {
+    for counted in [json!({}), json!({"seen": 60})] {
+        let (dock, rules) = told().await;
+        dock.track_all_skus().await;
+        dock.run(JobKind::Balances).await;
+        let row = dock.sandbox.stock_levels().await.unwrap().remove(0);
+        let mut body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 60});
+        body.as_object_mut().unwrap().extend(counted.as_object().unwrap().clone());
+        dock.change("count", "quantity.set", body).await;
+        let sku = row.sku.clone();
+        rules.say(Operation::GetProductBalances, move |_, response| {
+            let mut records: Value = serde_json::from_slice(&response.body).unwrap();
+            let records_of = records.as_array_mut().unwrap().iter_mut();
+            records_of.filter(|record| record["Sku"] == json!(sku)).for_each(|record| {
+                record["Id"] = json!(4711);
+                let levels = record["Warehouses"].as_array_mut().unwrap();
+                levels.iter_mut().for_each(|level| level["QuantityOnHand"] = json!(0));
+            });
+            response.body = records.to_string().into_bytes();
+        });
+        dock.run(JobKind::Balances).await;
+        dock.push().await;
+        assert_eq!((dock.state("count").await, dock.calls(UPDATE)), ("held".into(), 0));
+        let (_, reason, detail) = dock.fate("count").await;
+        assert_eq!(reason, "stale_base", "{detail}");
+        assert!(dock.calls(BALANCES) > 1);
+    }
+}
