@@ -52,8 +52,7 @@ impl JobsConfig {
         }
     }
 
-    /// Reads the section. `None` comes with a problem.
-    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Option<Self> {
+    pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
         table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: new changes start it");
         let mut skus_per_call = 0;
         let jobs = DEFAULT_SCHEDULES.map(|(kind, default)| {
@@ -63,13 +62,13 @@ impl JobsConfig {
                 }
                 read_job(one, default)
             });
-            Some((kind, job?))
+            (kind, job)
         });
-        Some(Self { by_kind: jobs.into_iter().collect::<Option<_>>()?, skus_per_call })
+        Self { by_kind: jobs.into_iter().collect(), skus_per_call }
     }
 }
 
-fn read_job(table: &mut SectionReader<'_>, default: &str) -> Option<JobConfig> {
+fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
     let expression = table.read_text("schedule", default);
     let timezone = table.read_text("timezone", "UTC");
     let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=DAY);
@@ -89,7 +88,9 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> Option<JobConfig> {
             table.add_problem("schedule", format!("{expression:?}"), error.to_string());
         }
     });
-    Some(JobConfig { enabled, schedule: schedule.ok()? })
+    let default = || Schedule::parse(default, "UTC", Duration::ZERO, MissedPolicy::RunOnce);
+    let schedule = schedule.or_else(|()| default()).expect("each default is a schedule");
+    JobConfig { enabled, schedule }
 }
 
 #[cfg(test)]

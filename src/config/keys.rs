@@ -127,13 +127,9 @@ impl KeySource {
         Ok(LoadedKeys { integration, gateway, warnings })
     }
 
-    /// Returns a key that is not read from the file of its name in `folder`, and its place; `None` if both are.
-    pub fn elsewhere_than(&self, folder: &Path) -> Option<(&'static str, String)> {
-        let keys = [(&self.integration, INTEGRATION_KEY), (&self.gateway, GATEWAY_KEY)];
-        keys.into_iter().find_map(|(location, name)| {
-            let is_there = matches!(location, KeyLocation::File(path) if *path == folder.join(name.file));
-            (!is_there).then(|| (name.what, location.to_text(name)))
-        })
+    /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.
+    pub fn places(&self) -> [String; 2] {
+        [self.integration.to_text(INTEGRATION_KEY), self.gateway.to_text(GATEWAY_KEY)]
     }
 
     /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.

@@ -79,19 +79,24 @@ impl Config {
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        Self::from_text(file, &read_file(file)?, environment)
+        Self::from_text(Some(file), &read_file(file)?, environment)
     }
 
-    /// Reads `text` as the future content of `file`, as [`Config::load`] does then.
+    /// Reads `text` as the content of `file`, as [`Config::load`] does.
     ///
     /// # Errors
     /// As [`Config::load`].
     pub fn from_text(
-        file: &Path,
+        file: Option<&Path>,
         text: &str,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        Self::read_layers(text, environment, Some(file.into()))
+        let (config, mut report) = Self::read_layers(text, environment, file)?;
+        if report.problems.is_empty() {
+            return Ok(config);
+        }
+        report.problems.iter_mut().for_each(|problem| problem.locate(text));
+        Err(ConfigError { file: file.map(Path::to_owned), problems: report.problems })
     }
 
     /// Reads the connection and the notifiers, whatever problems the file has elsewhere. A problem of a notifier leaves
@@ -103,17 +108,8 @@ impl Config {
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(ServiceConfig, Vec<NotifierSettings>), ConfigError> {
-        let (text, environment) = (read_file(file)?, environment.into_iter().collect());
-        let (key_context, overrides) = KeyContext::split_variables(environment, Some(file));
-        let failed = |why| ConfigError::for_file(Some(file.into()), why);
-        let tree = layers::merge_layers(&text, &overrides).map_err(failed)?;
-        let mut report = ReaderReport::default();
-        Ok(SectionReader::read_table(&mut report, String::new(), tree, |root| {
-            let service =
-                root.read_section("service", |table| ServiceConfig::from_table(table, &key_context));
-            let notifiers = notify::read_notifiers(root, &service.base_url);
-            (service, notifiers)
-        }))
+        let (config, _) = Self::read_layers(&read_file(file)?, environment, Some(file))?;
+        Ok((config.service, config.notifiers))
     }
 
     /// Reads the configuration for a command that needs the database alone. A mistake outside of `[database]` is
@@ -150,7 +146,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        Self::read_layers(text, [], None)
+        Self::from_text(None, text, [])
     }
 
     /// Returns the defaults with `base_url`, the only value without a default.
@@ -172,26 +168,20 @@ impl Config {
         report.known.into_iter().collect()
     }
 
+    /// Reads file and environment. A value with a problem is at its default.
     fn read_layers(
         text: &str,
         environment: impl IntoIterator<Item = (String, String)>,
-        file: Option<PathBuf>,
-    ) -> Result<Self, ConfigError> {
-        let environment: Vec<_> = environment.into_iter().collect();
-        let (key_context, overrides) = KeyContext::split_variables(environment, file.as_deref());
-        let tree =
-            layers::merge_layers(text, &overrides).map_err(|why| ConfigError::for_file(file.clone(), why))?;
-        match Self::read_tree(tree, &key_context) {
-            (Some(config), report) if report.problems.is_empty() => Ok(config),
-            (_, mut report) => {
-                report.problems.iter_mut().for_each(|problem| problem.locate(text));
-                Err(ConfigError { file, problems: report.problems })
-            }
-        }
+        file: Option<&Path>,
+    ) -> Result<(Self, ReaderReport), ConfigError> {
+        let (key_context, overrides) = KeyContext::split_variables(environment.into_iter().collect(), file);
+        let failed = |why| ConfigError::for_file(file.map(Path::to_owned), why);
+        let tree = layers::merge_layers(text, &overrides).map_err(failed)?;
+        Ok(Self::read_tree(tree, &key_context))
     }
 
-    /// Reads every section, in the order of the packaged file. `None` comes with a problem.
-    fn read_tree(tree: layers::TomlTable, key_context: &KeyContext) -> (Option<Self>, ReaderReport) {
+    /// Reads every section, in the order of the packaged file.
+    fn read_tree(tree: layers::TomlTable, key_context: &KeyContext) -> (Self, ReaderReport) {
         let mut report = ReaderReport::default();
         let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
             let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
@@ -200,7 +190,7 @@ impl Config {
                 root.read_section("database", |table| DatabaseConfig::from_table(table, key_context));
             let quantities = root.read_section("quantities", sections::read_quantities);
             let mut jobs = root.read_section("jobs", JobsConfig::from_table);
-            if let (Some(jobs), Some(_)) = (&mut jobs, &database.server) {
+            if database.server.is_some() {
                 jobs.disable_backup();
             }
             let journal = root.read_section("journal", sections::read_retention);
@@ -209,19 +199,19 @@ impl Config {
             let web = root.read_section("web", WebConfig::from_table);
             let notifiers = notify::read_notifiers(root, &service.base_url);
             let log = root.read_section("log", LogConfig::from_table);
-            Some(Self {
+            Self {
                 service,
                 limits,
                 database,
                 quantities,
-                jobs: jobs?,
+                jobs,
                 journal,
                 backup,
                 metrics_file,
                 web,
                 notifiers,
                 log,
-            })
+            }
         });
         (config, report)
     }

@@ -211,16 +211,11 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns a description for `tallyd check`.
+    /// Returns the zone and the settings for `tallyd check`, which shows the next starts too.
+    ///
+    /// The library's words for an expression are left out: they say *every 90 minutes* for `*/90`, which starts hourly.
     pub fn check_description(&self) -> String {
-        let described = self.cron.describe();
-        let words = match has_uneven_step(&self.expression) {
-            true => {
-                "in steps that do not divide the minute, hour, day, week or month, and begin anew with each"
-            }
-            false => described.trim_end_matches('.'),
-        };
-        let mut text = format!("{words} ({})", self.timezone.name());
+        let mut text = self.timezone.name().to_owned();
         if !self.jitter.is_zero() {
             text.push_str(&format!(", up to {} s later", self.jitter.as_secs()));
         }
@@ -251,15 +246,6 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// Returns true for a step such as `*/90`, of which the library says *every 90 minutes*, though it starts each hour.
-fn has_uneven_step(expression: &str) -> bool {
-    const RANGES: [u32; 6] = [60, 60, 24, 31, 12, 7];
-    expression.split_whitespace().zip(RANGES).any(|(field, range)| {
-        let steps = field.split(',').filter_map(|part| part.strip_prefix("*/"));
-        steps.filter_map(|step| step.parse().ok()).any(|step: u32| step > 0 && range % step != 0)
-    })
-}
-
 fn parse_expression(expression: &str) -> Result<Cron, ScheduleError> {
     let found = expression.split_whitespace().count();
     if found != 6 {
@@ -271,12 +257,7 @@ fn parse_expression(expression: &str) -> Result<Cron, ScheduleError> {
         return Err(ScheduleError::Fields { found, hint });
     }
     let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Disallowed).build();
-    parser.parse(expression).map_err(|error| {
-        let text = error.to_string();
-        // Without the library's name for the error.
-        let why = text.split_once(": ").map_or(&*text, |(_, why)| why).trim_end_matches('.');
-        ScheduleError::Expression(why.to_owned())
-    })
+    parser.parse(expression).map_err(|error| ScheduleError::Expression(error.to_string()))
 }
 
 /// Returns the FNV-1a hash, which is equal in every build; the standard library's hasher is not.

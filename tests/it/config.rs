@@ -425,7 +425,7 @@ fn a_problem_is_reported_once() {
 
     let text =
         std::fs::read_to_string(packaged()).unwrap().replace("\ncalls_per_minute", "\ncals_per_minute");
-    let error = Config::from_text(Path::new("/etc/tallyd/tallyd.toml"), &text, []).unwrap_err();
+    let error = Config::from_text(Some(Path::new("/etc/tallyd/tallyd.toml")), &text, []).unwrap_err();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(&format!("```text\ntallyd: {error}\n```")), "{error}");

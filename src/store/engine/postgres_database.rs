@@ -50,10 +50,7 @@ impl PostgresDatabase {
             let known = PARAMETERS.join(", ");
             return Err(format!("it has the parameter `{name}`, and tallyd knows only {known}"));
         }
-        let unreadable = |error: sqlx::Error| {
-            format!("it cannot be read: {}", error.to_string().replace("error with configuration: ", ""))
-        };
-        let options: PgConnectOptions = url.parse().map_err(unreadable)?;
+        let options: PgConnectOptions = url.parse().map_err(|error| format!("it cannot be read: {error}"))?;
         if options.get_database().is_none() {
             return Err("it names no database: write postgres://USER@HOST/DATABASE".into());
         }

@@ -61,8 +61,6 @@ struct PlannedFile {
 enum FileState {
     New,
     Equal,
-    /// Equal, with rights for others than its mode gives.
-    Open,
     /// The packaged configuration, as it was installed.
     Example,
     Different,
@@ -87,7 +85,7 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
         PlannedFile::new(folder.join("gateway-key"), gateway.clone() + "\n", KEY_MODE)?,
     ];
     refuse_overwriting(&files, args.replace)?;
-    let config = Config::from_text(&config_file, &text, std::env::vars()).map_err(config_failure)?;
+    let config = Config::from_text(Some(&config_file), &text, std::env::vars()).map_err(config_failure)?;
     refuse_without_effect(&config, &address, &folder)?;
     let keys = KeySource::from_keys(&integration, &gateway);
     keys.read_keys()?;
@@ -160,7 +158,7 @@ fn config_text(file: &Path, base_url: &str) -> Result<String, CommandFailure> {
     match fs::read_to_string(file) {
         Ok(present) => set_in_text(&present, "service", "base_url", base_url).ok_or_else(|| {
             // The problems of the file come first: a missing address is one of them.
-            Config::from_text(file, &present, []).map_or_else(config_failure, |_| {
+            Config::from_text(Some(file), &present, []).map_or_else(config_failure, |_| {
                 let file = file.display();
                 CommandFailure::usage(format!(
                     "no single line of {file} sets service.base_url; write {base_url} there by hand"
@@ -195,12 +193,14 @@ fn refuse_without_effect(config: &Config, address: &str, folder: &Path) -> Resul
              used; nothing was written. Unset the variable, or name the same address"
         )));
     }
-    let Some((key, place)) = config.service.keys.elsewhere_than(folder) else { return Ok(()) };
-    Err(CommandFailure::usage(format!(
-        "the {key} is read from {place}, so a file in {} would not be used; nothing was written. Write the key to \
-         {place}, or remove what names that place (docs/configuration.md), then repeat the command",
-        folder.display()
-    )))
+    let files = ["integration-key", "gateway-key"].map(|name| folder.join(name).display().to_string());
+    match config.service.keys.places().iter().zip(&files).find(|(place, file)| place != file) {
+        None => Ok(()),
+        Some((place, file)) => Err(CommandFailure::usage(format!(
+            "the key of {file} is read from {place}, so that file would not be used; nothing was written. Write the key \
+             to {place}, or remove what names that place (docs/configuration.md), then repeat the command"
+        ))),
+    }
 }
 
 fn config_failure(error: ConfigError) -> CommandFailure {
@@ -244,10 +244,7 @@ impl PlannedFile {
                 && value_in_text(present, "service", "base_url").as_deref() == Some(EXAMPLE_ADDRESS)
         };
         let state = match fs::read_to_string(&path) {
-            Ok(present) if present.trim_end() == text.trim_end() => {
-                let found = fs::metadata(&path).map_or(0, |file| file.mode() & 0o777);
-                if found & !mode == 0 { FileState::Equal } else { FileState::Open }
-            }
+            Ok(present) if present.trim_end() == text.trim_end() => FileState::Equal,
             Ok(present) if is_example(&present) => FileState::Example,
             Ok(_) => FileState::Different,
             Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::New,
@@ -260,9 +257,8 @@ impl PlannedFile {
     fn write(&self) -> Result<String, CommandFailure> {
         let path = self.path.display();
         let done = match self.state {
-            FileState::Equal => return Ok(format!("{path}: unchanged\n")),
+            FileState::Equal => "unchanged",
             FileState::New => "written",
-            FileState::Open => "the mode was set",
             FileState::Example => "the address was set",
             FileState::Different => "replaced",
         };

@@ -1,4 +1,4 @@
-//! The schedules in `check`: each described in words, with its next three starts in its zone.
+//! The schedules in `check`: each with its next three starts in its zone.
 //!
 //! An operator can see if an expression such as `0 0 8-17 * * MON-FRI` has the intended meaning.
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_is_put_in_words_with_three_starts_in_its_own_zone() {
+    fn a_schedule_is_shown_with_three_starts_in_its_own_zone() {
         let toml = "[service]\nbase_url = \"https://service.example\"\n\
                     [jobs.balances]\nschedule = \"0 30 2 * * *\"\ntimezone = \"Europe/Berlin\"\n\
                     [jobs.suppliers]\nenabled = false\n";
@@ -45,7 +45,7 @@ mod tests {
         let balances =
             "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
         assert!(text.contains(balances), "{text}");
-        assert!(text.contains("(Europe/Berlin); after downtime it runs once"), "{text}");
+        assert!(text.contains("Europe/Berlin; after downtime it runs once"), "{text}");
         assert!(text.contains("suppliers          disabled: runs on demand only\n"), "{text}");
     }
 }

@@ -23,11 +23,10 @@ impl DemoFolder {
         let is_permanent = keep.is_some();
         let path =
             keep.unwrap_or_else(|| std::env::temp_dir().join(format!("tallyd-demo-{}", std::process::id())));
-        let failed =
-            |error| CommandFailure::failed(format!("cannot create the folder {}: {error}", path.display()));
-        std::fs::create_dir_all(&path).map_err(failed)?;
+        let failed = CommandFailure::cannot(format!("create the folder {}", path.display()));
+        std::fs::create_dir_all(&path).map_err(&failed)?;
         // The configuration names its files, and commands are run from other folders.
-        let path = path.canonicalize().map_err(failed)?;
+        let path = path.canonicalize().map_err(&failed)?;
         if path.join("tallyd.toml").exists() {
             let path = path.display();
             return Err(CommandFailure::usage(format!(
@@ -66,8 +65,7 @@ impl DemoFolder {
         let path = self.path.join(name);
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written
-            .map_err(|error| CommandFailure::failed(format!("cannot write {}: {error}", path.display())))?;
+        written.map_err(CommandFailure::cannot(format!("write {}", path.display())))?;
         Ok(path)
     }
 

@@ -48,7 +48,7 @@ impl DemoHost {
     /// Kills the process at once, as a host that dies.
     fn kill(&mut self) -> Result<(), CommandFailure> {
         let killed = self.0.kill().and_then(|()| self.0.wait());
-        killed.map(drop).map_err(|error| CommandFailure::failed(format!("cannot kill the leader: {error}")))
+        killed.map(drop).map_err(CommandFailure::cannot("kill the leader"))
     }
 
     /// Ends the daemon in good order.
@@ -149,6 +149,6 @@ async fn leading_session(store: &Store) -> Result<Option<i64>, CommandFailure> {
 fn host_file(folder: &Path, name: &str) -> Result<std::path::PathBuf, CommandFailure> {
     let own = folder.join(name);
     let created = fs::create_dir(&own);
-    created.map_err(|error| CommandFailure::failed(format!("cannot create {}: {error}", own.display())))?;
+    created.map_err(CommandFailure::cannot(format!("create {}", own.display())))?;
     Ok(own.join("tallyd.db"))
 }
