@@ -245,10 +245,14 @@ async fn init_writes_no_file_that_would_not_be_read() {
         run(command, desk.keys())
     };
     for (name, value, words) in [
-        ("TALLYD_SERVICE__BASE_URL", "http://127.0.0.1:9", "wins over the file"),
-        ("TALLYD_SERVICE__GATEWAY_KEY", "another", "gateway-key is read from TALLYD_SERVICE__GATEWAY_KEY"),
-        ("TALLYD_SERVICE__INTEGRATION_KEY_FILE", "/keys/i", "integration-key is read from /keys/i"),
-        ("CREDENTIALS_DIRECTORY", "/run/credentials/x", "read from /run/credentials/x/integration-key"),
+        ("TALLYD_SERVICE__BASE_URL", "http://127.0.0.1:9", "in force would be http://127.0.0.1:9 with"),
+        ("TALLYD_SERVICE__GATEWAY_KEY", "another", "integration-key and TALLYD_SERVICE__GATEWAY_KEY, which"),
+        ("TALLYD_SERVICE__INTEGRATION_KEY_FILE", "/keys/i", "with the keys of /keys/i and "),
+        (
+            "CREDENTIALS_DIRECTORY",
+            "/run/credentials/x",
+            "with the keys of /run/credentials/x/integration-key and",
+        ),
     ] {
         let (code, said) = with(name, value).await;
         assert_eq!(

@@ -400,10 +400,6 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
         );
     }
     let refusal = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
-    if refusal.routine() == Some("exec_stmt_raise") {
-        // The sentence of a guard tells what to do.
-        return None;
-    }
     Some(match refusal.code() {
         "25006" => "; the server takes no writes: let `database.url` name the primary",
         "28000" => {
@@ -415,7 +411,8 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
              (docs/postgresql.md)"
         }
         "3D000" => "; create it, or correct `database.url`",
-        "42501" => {
+        // The sentence of a guard with this state tells what to do.
+        "42501" if refusal.routine() != Some("exec_stmt_raise") => {
             "; grant the role the right, or run the SQL of `tallyd schema` as a superuser of the server"
         }
         "53100" => "; the disk of the server is full: free space; work continues by itself",

@@ -186,21 +186,16 @@ fn new_database_path(folder: &Path) -> PathBuf {
 
 /// Refuses files that would not be read, because the environment or the configuration names another place.
 fn refuse_without_effect(config: &Config, address: &str, folder: &Path) -> Result<(), CommandFailure> {
-    let in_force = &config.service.base_url;
-    if in_force != address {
-        return Err(CommandFailure::usage(format!(
-            "the variable TALLYD_SERVICE__BASE_URL names {in_force} and wins over the file, so {address} would not be \
-             used; nothing was written. Unset the variable, or name the same address"
-        )));
-    }
+    let (in_force, places) = (&config.service.base_url, config.service.keys.places());
     let files = ["integration-key", "gateway-key"].map(|name| folder.join(name).display().to_string());
-    match config.service.keys.places().iter().zip(&files).find(|(place, file)| place != file) {
-        None => Ok(()),
-        Some((place, file)) => Err(CommandFailure::usage(format!(
-            "the key of {file} is read from {place}, so that file would not be used; nothing was written. Write the key \
-             to {place}, or remove what names that place (docs/configuration.md), then repeat the command"
-        ))),
+    if in_force == address && places == files {
+        return Ok(());
     }
+    Err(CommandFailure::usage(format!(
+        "in force would be {in_force} with the keys of {}, which the environment or the configuration names; nothing was \
+         written. Remove what names them (docs/configuration.md), then repeat the command",
+        places.join(" and ")
+    )))
 }
 
 fn config_failure(error: ConfigError) -> CommandFailure {
