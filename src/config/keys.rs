@@ -132,11 +132,6 @@ impl KeySource {
         [self.integration.to_text(INTEGRATION_KEY), self.gateway.to_text(GATEWAY_KEY)]
     }
 
-    /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.
-    pub fn places(&self) -> [String; 2] {
-        [self.integration.to_text(INTEGRATION_KEY), self.gateway.to_text(GATEWAY_KEY)]
-    }
-
     /// Returns true if a new key needs a restart.
     ///
     /// systemd copies credentials at the start of the unit, and the environment of a process does not change.

@@ -122,7 +122,7 @@ impl Config {
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(Self, Option<ConfigError>), ConfigError> {
         let (text, mut environment) = (read_file(file)?, environment.into_iter().collect::<Vec<_>>());
-        let mistake = match Self::read_layers(&text, environment.clone(), Some(file.into())) {
+        let mistake = match Self::from_text(Some(file), &text, environment.clone()) {
             Ok(config) => return Ok((config, None)),
             Err(mistake) => mistake,
         };
@@ -135,7 +135,7 @@ impl Config {
         }
         let text =
             format!("[service]\nbase_url = \"https://service.example\"\n[database]\n{}", keys.join("\n"));
-        match Self::read_layers(&text, environment, Some(file.into())) {
+        match Self::from_text(Some(file), &text, environment) {
             Ok(config) => Ok((config, Some(mistake))),
             Err(_) => Err(mistake),
         }
