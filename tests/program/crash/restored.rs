@@ -303,7 +303,8 @@ async fn what_is_inserted_again_after_a_restore_is_held_until_one_release_of_all
     let (world, clock) = (World::new().await, Moved::new());
     let (daemon, (sku, warehouse, quantity)) = lost_write(&world, &clock).await;
     let store = Store::open_beside(&world.location).await.unwrap();
-    let sign = async || store.health_rows(clock.now()).await.unwrap().restore.map(|(sign, _)| sign);
+    let sign =
+        async || store.health_rows(clock.now(), clock.now()).await.unwrap().restore.map(|(sign, _)| sign);
     assert!(sign().await.unwrap().contains("tallyd restored"), "it is said while nothing is held yet");
     world.change("lost", "quantity.adjust", &adjust(&sku, warehouse, -7)).await;
     world.change("lost", "quantity.adjust", &adjust(&sku, warehouse, -7)).await;
