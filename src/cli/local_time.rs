@@ -7,18 +7,25 @@ use super::context::environment;
 use crate::model::Timestamp;
 use crate::present::sentence::{SentencePart, sentence_parts};
 use chrono::{
-    DateTime, Datelike, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat,
-    TimeDelta, TimeZone, Utc,
+    DateTime, Datelike, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime,
+    SecondsFormat, TimeDelta, TimeZone, Utc,
 };
 use chrono_tz::Tz;
 use std::fmt::Display;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The zone of the process: set by `--utc`, else read from the environment at the first use.
 static ZONE: OnceLock<CliZone> = OnceLock::new();
 
 /// The years whose offsets the zone tables hold; other times are shown in UTC.
 const LOCAL_YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+
+/// The earliest year that is read: `26-11-22` is of the year 26.
+const YEAR_MIN: i32 = 2000;
+
+/// The time by which another clock may be ahead of this host's.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// The zone in which times are read and shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,11 +97,30 @@ fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
 }
 
-/// Reads a time with or without date and zone: `08:40` is of today, and a time without a zone is local.
+/// Reads the time of something that happened, with or without date and zone: `08:40` is of today, and a time without a
+/// zone is local.
 ///
 /// # Errors
-/// A sentence with the valid forms, or with the two readings of a local time that is not unique.
+/// A sentence with the valid forms, with the two readings of a local time that is not unique, or about a time in the
+/// future.
 pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    refuse_ahead(text, parse_any_time(text, now)?, now)
+}
+
+fn refuse_ahead(text: &str, at: Timestamp, now: Timestamp) -> Result<Timestamp, String> {
+    if at <= now.plus(AHEAD_MAX) {
+        return Ok(at);
+    }
+    Err(format!(
+        "`{text}` is in the future: it is {}, and now it is {}. A time that ends with Z is of UTC; write a local time \
+         without Z",
+        local_time(at),
+        local_time(now)
+    ))
+}
+
+/// Reads a time as [`parse_time`] does, and takes one that is to come.
+fn parse_any_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     match zone() {
         CliZone::Utc => parse_in_zone(text, now, &Utc),
         CliZone::Named(zone) => parse_in_zone(text, now, zone),
@@ -107,26 +133,20 @@ pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String
 
 /// Reads a time of a file as [`parse_time`] does. It needs a date, because a file may be imported on another day.
 pub(super) fn parse_dated_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    refuse_ahead(text, parse_estimate(text, now)?, now)
+}
+
+/// Reads an estimated time of a file as [`parse_dated_time`] does; it may be to come.
+pub(super) fn parse_estimate(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     match parse_clock_time(text) {
         Some(_) => Err(format!("`{text}` has no date; write it as 2026-11-22 08:40")),
-        None => parse_time(text, now),
+        None => parse_any_time(text, now),
     }
 }
 
-/// Returns a date or time for the platform: a date alone stays, a time becomes UTC.
-pub(super) fn parse_platform_date(text: &str, now: Timestamp) -> Result<String, String> {
-    match text.trim().parse::<NaiveDate>() {
-        Ok(_) => Ok(text.trim().to_owned()),
-        Err(_) => parse_time(text, now).map(Timestamp::to_rfc3339),
-    }
-}
-
-/// Returns a date or time of a file for the platform, as [`parse_platform_date`] does. A time needs a date.
-pub(super) fn parse_platform_date_of_file(text: &str, now: Timestamp) -> Result<String, String> {
-    match parse_clock_time(text) {
-        Some(_) => parse_dated_time(text, now).map(Timestamp::to_rfc3339),
-        None => parse_platform_date(text, now),
-    }
+/// Returns a time that was read from `text` for the platform: a date alone stays, a time becomes UTC.
+pub(super) fn platform_date(text: &str, at: Timestamp) -> String {
+    text.trim().parse::<NaiveDate>().map_or_else(|_| at.to_rfc3339(), |_| text.trim().to_owned())
 }
 
 fn parse_in_zone<Z>(text: &str, now: Timestamp, zone: &Z) -> Result<Timestamp, String>
@@ -134,8 +154,15 @@ where
     Z: TimeZone<Offset: Display>,
 {
     let text = text.trim();
+    let date = parse_zoned(text).map(|at| at.naive_utc()).or_else(|| parse_local(text));
+    if let Some(date) = date.filter(|date| date.year() < YEAR_MIN) {
+        return Err(format!(
+            "`{text}` is of the year {}; write the year with four digits, as 2026-11-22",
+            date.year()
+        ));
+    }
     if let Some(at) = parse_zoned(text) {
-        return Ok(Timestamp(at));
+        return Ok(Timestamp(at.timestamp_millis()));
     }
     let today = now.to_datetime().with_timezone(zone).date_naive();
     let clock_time = parse_clock_time(text);
@@ -156,13 +183,13 @@ where
     }
 }
 
-/// Returns the milliseconds of a time with a zone.
-fn parse_zoned(text: &str) -> Option<i64> {
+/// Reads a time with a zone.
+fn parse_zoned(text: &str) -> Option<DateTime<FixedOffset>> {
     let text = text.strip_suffix(['Z', 'z']).map_or_else(|| text.to_owned(), |time| format!("{time}+00:00"));
     let text = date_and_time(&text);
     let formats = ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z"];
     let mut read = formats.iter().filter_map(|format| DateTime::parse_from_str(&text, format).ok());
-    read.next().map(|at| at.timestamp_millis())
+    read.next()
 }
 
 fn parse_clock_time(text: &str) -> Option<NaiveTime> {
@@ -266,6 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn a_year_has_four_digits_and_is_none_of_the_last_century() {
+        for text in
+            ["26-11-22", "26-11-22 08:40", "0026-11-22T08:40:00Z", "1999-12-31", "1970-01-01T00:00:00Z"]
+        {
+            let why = read(text).unwrap_err();
+            assert!(why.contains("is of the year") && why.contains("four digits"), "{why}");
+        }
+        assert!(read("2000-01-01").is_ok());
+    }
+
+    #[test]
+    fn what_happened_is_at_most_a_minute_ahead() {
+        let now = Timestamp::parse(NOW).unwrap();
+        for (seconds, is_past) in [(-86_400, true), (0, true), (60, true), (61, false), (3_600, false)] {
+            let at = Timestamp(now.0 + seconds * 1000);
+            let text = at.to_rfc3339();
+            assert_eq!(refuse_ahead(&text, at, now).is_ok(), is_past, "{seconds} s");
+            assert_eq!(parse_dated_time(&text, now).is_ok(), is_past, "{seconds} s");
+            assert!(parse_estimate(&text, now).is_ok(), "{seconds} s");
+        }
+        let why = parse_time("2026-11-22T09:00:00Z", now).unwrap_err();
+        assert!(why.contains("is in the future") && why.contains("local time without Z"), "{why}");
+        assert!(parse_dated_time("2026-11-24", now).unwrap_err().contains("is in the future"));
+    }
+
+    #[test]
     fn a_clock_time_is_never_in_the_future() {
         assert_eq!(read("09:00").as_deref(), Ok("2026-11-22T08:00:00.000Z"));
         let why = read("23:50").unwrap_err();
@@ -316,8 +369,11 @@ mod tests {
         let now = Timestamp::parse(NOW).unwrap();
         assert!(parse_dated_time("08:40", now).unwrap_err().contains("has no date"));
         assert!(parse_dated_time("2026-11-22T05:30:00Z", now).is_ok());
-        assert_eq!(parse_platform_date("2031-05-04", now).as_deref(), Ok("2031-05-04"));
-        let at = parse_platform_date("2031-05-04T10:00:00+02:00", now);
-        assert_eq!(at.as_deref(), Ok("2031-05-04T08:00:00.000Z"));
+        assert!(parse_estimate("08:40", now).unwrap_err().contains("has no date"));
+        for (text, expected) in
+            [(" 2031-05-04", "2031-05-04"), ("2031-05-04T10:00:00+02:00", "2031-05-04T08:00:00.000Z")]
+        {
+            assert_eq!(platform_date(text, parse_estimate(text, now).unwrap()), expected);
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! | `change/` | changes of the command line: their insertion into the outbox, and the wait for their outcome |
 //! | `decider.rs` | the operator, as the journal names them |
 //! | `code_parser.rs` | values with codes, which completions and help list |
-//! | `csv.rs` | operators' CSV files |
+//! | `csv/` | operators' CSV files |
 //! | `local_time.rs` | times in the local zone, in and out |
 //! | `output/` | tables, JSON, streamed lists and progress |
 //! | `wait_notes.rs` | what keeps an answer away, for a person who waits |
@@ -49,7 +49,11 @@ use crate::projection::ProjectionError;
 use crate::sandbox::SandboxOptions;
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
+use std::error::Error as _;
+use std::ffi::OsStr;
+use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -256,12 +260,12 @@ impl From<ViewError> for CommandFailure {
 
 /// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
 pub fn main(start_pages: StartPages) -> ExitCode {
-    let matches = examples::command_with_examples().try_get_matches();
+    let matches = examples::command_with_examples().try_get_matches().and_then(refuse_empty);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // An error quotes arguments, which text from outside may have become.
         Err(error) if error.use_stderr() => {
-            output::print_error(error.render().to_string().trim_end());
+            output::print_error(in_plain_words(&error).trim_end());
             return ExitCode::from(2);
         }
         Err(help) => help.exit(),
@@ -283,6 +287,35 @@ pub fn main(start_pages: StartPages) -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
     }
+}
+
+/// Returns an error of the arguments, without the words of the library about a text that is no number.
+fn in_plain_words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    match error.source().filter(|cause| cause.is::<ParseIntError>()) {
+        Some(cause) => text.replace(&cause.to_string(), "not a whole number that is possible here"),
+        None => text,
+    }
+}
+
+/// Refuses an argument with an empty value, which a variable of a shell that is not set leaves.
+///
+/// No argument means something when it is empty, and as a filter it would select everything.
+fn refuse_empty(matches: ArgMatches) -> Result<ArgMatches, clap::Error> {
+    let levels = std::iter::successors(Some(&matches), |matches| Some(matches.subcommand()?.1));
+    let is_blank = |value: &OsStr| value.to_string_lossy().trim().is_empty();
+    for matches in levels {
+        for id in matches.ids() {
+            let mut values = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
+            if values.any(is_blank) {
+                let name = id.as_str().replace('_', "-");
+                let why =
+                    format!("`{name}` must not be empty: give a value, or leave it out. Nothing was done\n");
+                return Err(clap::Error::raw(ErrorKind::InvalidValue, why));
+            }
+        }
+    }
+    Ok(matches)
 }
 
 async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {

@@ -193,6 +193,20 @@ async fn what_a_program_may_not_insert_is_refused_with_a_sentence() {
         let why = house.refused(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
         assert!(why.contains(sentence), "{key} {kind} {body}: {why}");
     }
+    for (moment, sentence) in [
+        (
+            "9999-01-01T00:00:00Z",
+            "is more than a minute in the future: insert the moment of the count in UTC",
+        ),
+        (" 9999-01-01t00:00:00+01:00 ", "(outbox_moment_ahead)"),
+        ("0026-11-22", "lies before the year 2000: insert the moment"),
+        ("1999-12-31T23:59:59Z", "(outbox_moment_year)"),
+    ] {
+        let body = format!(r#"{{"sku":"A","warehouse_id":1,"quantity":3,"counted_at":"{moment}"}}"#);
+        let row = ["n", "quantity.set", &body].map(quoted).join(", ");
+        let why = house.refused(&format!("INSERT INTO outbox (key, kind, body) VALUES ({row})")).await;
+        assert!(why.contains(sentence), "{moment}: {why}");
+    }
     let mut other = house.outsider().await;
     other.track_skus(&["s".repeat(256)]).await;
     let why = house.refused(&format!("INSERT INTO tracked_sku (sku) VALUES ('{}')", "s".repeat(1001))).await;

@@ -161,9 +161,10 @@ impl World {
     /// Tracks the SKUs, takes the stock as the ground truth and reads the account once.
     async fn begin(&mut self) {
         // The world sets the time of creation of each change; see the module.
-        let guard = "DROP TRIGGER outbox_update_guard";
         let of_table = if self.location.server().is_some() { " ON outbox" } else { "" };
-        self.outsider.run(&format!("{guard}{of_table}")).await.unwrap();
+        for guard in ["outbox_update_guard", "outbox_moment_ahead"] {
+            self.outsider.run(&format!("DROP TRIGGER {guard}{of_table}")).await.unwrap();
+        }
         let stock = self.stock().await;
         self.audit().books = Books::new(stock.clone());
         // A kit has no stock of its own.

@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `import.rs` | the warning about a file whose lines were imported before |
+//! | `import.rs` | the identity of a file's lines: what contradicts itself, and what was imported before |
 //! | `known.rs` | SKUs, warehouses and orders that the mirror does not know |
 //! | `report.rs` | text, JSON and exit code of the queued changes |
 //! | `wait.rs` | the wait of `--wait` |
@@ -12,9 +12,11 @@ mod known;
 mod report;
 mod wait;
 
+pub(super) use self::import::sum_counts;
 pub(super) use self::known::WarehouseNames;
 pub(super) use crate::present::queue::without_nulls;
 
+use self::import::RepeatArgs;
 use self::report::QueueReport;
 use super::context::CliContext;
 use super::output::{OutputArgs, plain_line, print_error};
@@ -62,6 +64,17 @@ pub(super) struct QueueArgs {
     output: OutputArgs,
 }
 
+/// The options of a command that queues the changes of a file.
+#[derive(Debug, Args)]
+pub(super) struct FileChangeArgs {
+    #[command(flatten)]
+    pub(super) file: csv::CsvImportArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
+    #[command(flatten)]
+    queue: QueueArgs,
+}
+
 /// The option of the commands whose change names a SKU, a warehouse or an order.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct UnknownArgs {
@@ -78,7 +91,8 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) struct CliChange {
-    key: String,
+    /// The key that a person chose; `None`: the line of the file has none.
+    key: Option<String>,
     kind: &'static str,
     /// The JSON text as given, so that the outbox can detect a duplicate field.
     body: String,
@@ -88,7 +102,7 @@ pub(super) struct CliChange {
 }
 
 impl CliChange {
-    /// Creates a change from a line of a file, with the line's `key` column or a derived key.
+    /// Creates a change from a line of a file.
     pub(super) fn from_csv_row(
         line: &csv::CsvRow,
         kind: &'static str,
@@ -96,7 +110,7 @@ impl CliChange {
     ) -> Result<Self, String> {
         let body = body.to_string();
         outbox::parse_body(kind, &body).map_err(|rejection| rejection.detail)?;
-        let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
+        let key = line.get("key")?.map(str::to_owned);
         Ok(Self { key, kind, body, priority: 0, line_number: Some(line.line_number) })
     }
 
@@ -114,7 +128,8 @@ pub(super) async fn queue_change(
     unknown: UnknownArgs,
 ) -> CommandResult {
     let key = args.key.unwrap_or_else(|| context.new_change_key());
-    let change = CliChange { key, kind, body: body.to_string(), priority: 1, line_number: None };
+    let body = body.to_string();
+    let change = CliChange { key: Some(key), kind, body, priority: 1, line_number: None };
     let subjects = [change.parsed_body()?];
     let store = context.open_or_create_store().await?;
     let problems = [known::unknown_names(&store, &subjects).await?, known::kits(&store, &subjects).await?];
@@ -126,55 +141,55 @@ pub(super) async fn queue_change(
         }
         print_error(&format!("warning: {}", plain_line(problem)));
     }
-    let notes = known::inactive_warehouses(&store, &subjects).await?;
-    insert_changes(context, &store, &[change], args.queue, notes).await
+    print_lines("", &known::inactive_warehouses(&store, &subjects).await?);
+    insert_changes(context, &store, &[change], None, args.queue).await
 }
 
-/// Queues the changes of a file; `notes` report the ignored parts of the file.
+/// Prints sentences on standard error, each after `prefix`, and the number of those that are too many.
+fn print_lines(prefix: &str, lines: &[String]) {
+    lines.iter().take(WARNINGS_MAX).for_each(|line| print_error(&plain_line(&format!("{prefix}{line}"))));
+    if let Some(more) = lines.len().checked_sub(WARNINGS_MAX + 1) {
+        print_error(&format!("{prefix}{} more", more + 1));
+    }
+}
+
+/// Queues the changes of a file.
 ///
-/// A line with an unknown name is an invalid line, unless `--unknown` is set.
+/// A line with an unknown name is an invalid line, unless `--unknown` is set. So are lines that contradict each other.
 pub(super) async fn queue_file(
     context: &CliContext,
-    (mut changes, mut notes): (Vec<CliChange>, Vec<String>),
-    file: &csv::CsvImportArgs,
-    queue: QueueArgs,
+    mut changes: Vec<CliChange>,
+    args: &FileChangeArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
     let bodies = changes.iter().map(CliChange::parsed_body).collect::<Result<Vec<_>, _>>()?;
     let store = context.open_or_create_store().await?;
-    notes.extend(known::inactive_warehouses(&store, &bodies).await?);
-    let kits = known::kits(&store, &bodies).await?;
-    let problems: Vec<(usize, String)> = known::unknown_names(&store, &bodies).await?;
-    let line = |(index, problem): &(usize, String)| {
-        let number = changes.get(*index).and_then(|change| change.line_number).unwrap_or(0);
-        format!("line {number}: {problem}")
+    print_lines("", &known::inactive_warehouses(&store, &bodies).await?);
+    let line = |(index, problem): (usize, String)| {
+        let number = changes.get(index).and_then(|change| change.line_number).unwrap_or(0);
+        (index, format!("line {number}: {problem}"))
     };
-    let lines: Vec<String> = known::join_many(problems.iter().map(line).collect());
+    let names: Vec<_> = known::unknown_names(&store, &bodies).await?.into_iter().map(line).collect();
+    let name_lines = known::join_many(names.iter().map(|(_, problem)| problem.clone()).collect());
+    let contradictions = import::contradictions(&changes, &bodies).into_iter().map(line);
+    let (mut left_out, mut problems): (BTreeSet<usize>, Vec<String>) = contradictions.unzip();
+    let mut kits = Vec::new();
     if unknown.unknown {
-        lines
-            .iter()
-            .take(WARNINGS_MAX)
-            .for_each(|line| print_error(&format!("warning: {}", plain_line(line))));
-        let more = lines.len().saturating_sub(WARNINGS_MAX);
-        if more > 0 {
-            print_error(&format!("warning: {more} more line(s) name what is not known here"));
-        }
+        print_lines("warning: ", &name_lines);
     } else {
-        if !lines.is_empty() {
-            file.refuse_lines(&lines, ", add --unknown if the platform has these names")?;
-        }
-        notes.extend(lines.iter().map(|line| format!("not imported: {line}")));
+        let hint = |problem| format!("{problem}; add --unknown if the platform has it");
+        problems.extend(name_lines.into_iter().map(hint));
+        left_out.extend(names.iter().map(|(index, _)| *index));
         // A file of the full stock has kits every day, so they refuse no file.
-        notes.extend(kits.iter().take(WARNINGS_MAX).map(|kit| format!("left out: {}", line(kit))));
-        if kits.len() > WARNINGS_MAX {
-            notes.push(format!("left out: {} more kits", kits.len() - WARNINGS_MAX));
-        }
-        let skipped: BTreeSet<usize> = problems.iter().chain(&kits).map(|(index, _)| *index).collect();
-        let mut index = 0..;
-        changes.retain(|_| index.next().is_some_and(|index| !skipped.contains(&index)));
+        kits.extend(known::kits(&store, &bodies).await?.into_iter().map(line));
     }
-    notes.extend(import::repeated_import_warning(&store, &changes).await?);
-    insert_changes(context, &store, &changes, queue, notes).await
+    args.file.leave_out(&problems, left_out.len() == changes.len())?;
+    let (kits, kit_lines): (BTreeSet<usize>, Vec<String>) = kits.into_iter().unzip();
+    print_lines("left out: ", &kit_lines);
+    let mut index = 0..;
+    changes
+        .retain(|_| index.next().is_some_and(|index| !left_out.contains(&index) && !kits.contains(&index)));
+    insert_changes(context, &store, &changes, Some(args), args.queue).await
 }
 
 /// Inserts changes into the outbox, all or none, waits for them with `--wait`, and reports them.
@@ -182,20 +197,27 @@ async fn insert_changes(
     context: &CliContext,
     store: &Store,
     changes: &[CliChange],
+    file: Option<&FileChangeArgs>,
     queue: QueueArgs,
-    notes: Vec<String>,
 ) -> CommandResult {
     let mut write = store.begin_write(Durability::Full).await?;
+    // In the transaction of the insertion, so that of two imports of one file at a time one is refused.
+    let keys = match file {
+        Some(file) => import::line_keys(&mut write, changes, file).await?,
+        None => changes.iter().filter_map(|change| change.key.clone()).collect(),
+    };
     let mut new = 0;
-    for change in changes {
-        let inserted = write.outbox_insert(&change.key, change.kind, &change.body, change.priority).await;
-        let failure =
-            |error| CommandFailure::failed(format!("change `{}`: {error}; nothing was queued", change.key));
+    for (change, key) in changes.iter().zip(&keys) {
+        let inserted = write.outbox_insert(key, change.kind, &change.body, change.priority).await;
+        let failure = |error| {
+            let line = change.line_number.map_or_else(String::new, |number| format!("line {number}: "));
+            CommandFailure::failed(format!("{line}change `{key}`: {error}; nothing was queued"))
+        };
         new += usize::from(inserted.map_err(failure)?);
     }
     write.commit().await?;
     // The changes are in the outbox: a failure from here on must not read as one of the insertion.
-    report_changes(context, store, changes, queue, (new, &notes)).await.map_err(|failure| {
+    report_changes(context, store, &keys, queue, (new, file.is_none())).await.map_err(|failure| {
         CommandFailure::new(
             format!(
                 "{} change(s) are in the outbox, but their state cannot be read: {}; see: tallyd outbox list",
@@ -211,12 +233,12 @@ async fn insert_changes(
 async fn report_changes(
     context: &CliContext,
     store: &Store,
-    changes: &[CliChange],
+    keys: &[String],
     queue: QueueArgs,
-    (new, notes): (usize, &[String]),
+    (new, is_single): (usize, bool),
 ) -> CommandResult {
     let config = context.readable_config()?;
-    let keys: Vec<&str> = changes.iter().map(|change| change.key.as_str()).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     if let Some(limit) = queue.wait {
         with_wait_notes(context, wait::wait_for_outcomes(config, store, &keys, limit)).await?;
     }
@@ -224,12 +246,10 @@ async fn report_changes(
     let obstacles = find_obstacles(config, &context.clock(), store).await?;
     let report = QueueReport { rows, new, obstacles, wait: queue.wait };
     if queue.output.json {
-        notes.iter().for_each(|note| print_error(&plain_line(note)));
-        let is_single = matches!(changes, [change] if change.line_number.is_none());
         return Ok(report.to_json_output(is_single));
     }
     if let Some(warning) = report.warning() {
         print_error(&format!("warning: {}", plain_line(&warning)));
     }
-    Ok(report.to_text_output(notes))
+    Ok(report.to_text_output())
 }

@@ -11,7 +11,6 @@
 //! Of several changes the first row that fits counts, from 4 on. Without `--wait` the exit code is 0.
 
 use crate::cli::CommandOutput;
-use crate::cli::csv;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{plain_line, pretty_json};
 use crate::health::{Finding, FindingCode};
@@ -88,13 +87,12 @@ impl QueueReport {
         })
     }
 
-    pub(super) fn to_text_output(&self, notes: &[String]) -> CommandOutput {
+    pub(super) fn to_text_output(&self) -> CommandOutput {
         let known = self.rows.len() - self.new.min(self.rows.len());
         let mut text = match self.rows.as_slice() {
             [only] if self.new == 1 => format!("change {} is queued\n", plain_line(&only.key)),
             _ => format!("{} queued, {known} known already by their keys\n", counted(self.new, "change")),
         };
-        csv::append_notes(&mut text, notes);
         if let Some(limit) = self.wait {
             text.push_str(&self.outcome_text(limit));
         }
@@ -233,7 +231,7 @@ mod tests {
     #[test]
     fn a_text_lists_what_is_not_applied_and_counts_the_rest() {
         let states = [vec![Applied; 3], vec![Pending; LISTED_MAX + 2]].concat();
-        let text = report(&states, None, WAIT).to_text_output(&[]).text;
+        let text = report(&states, None, WAIT).to_text_output().text;
         assert!(text.contains("22 pending, 3 applied\n"), "{text}");
         assert_eq!(text.matches("is pending after 30 s: queued, and not sent yet\n").count(), LISTED_MAX);
         assert!(text.ends_with("and 2 more: tallyd outbox list\n"), "{text}");

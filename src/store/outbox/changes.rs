@@ -388,15 +388,6 @@ impl Store {
         Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
     }
 
-    /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
-    pub async fn outbox_adjusts_by_prefix(&self, name: &str) -> Result<Vec<(String, String)>> {
-        let sql = "SELECT key, body FROM outbox WHERE key > $1 || ':' AND key < $1 || ';' \
-                     AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
-        let rows: Vec<(LossyText, LossyText)> =
-            self.fetch_all(sql, (name,), "read the movements of earlier files").await?;
-        Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
-    }
-
     /// Returns the number of changes in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";

@@ -179,6 +179,6 @@ fn filter_values(filter: &OutboxFilter) -> FilterValues<'_> {
 }
 
 /// Returns a text behind all keys that begin with `prefix`, in the order of both engines, which is that of bytes.
-fn keys_after(prefix: &str) -> String {
+pub(super) fn keys_after(prefix: &str) -> String {
     format!("{prefix}{}", char::MAX)
 }

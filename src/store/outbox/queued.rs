@@ -1,11 +1,13 @@
-//! Changes that a command queued, by their keys and without their bodies.
+//! Changes that a command queued, by their keys and without their bodies, and the keys that were ever inserted.
 
 use crate::model::ChangeId;
 use crate::outbox::ChangeState;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Result, Store};
+use crate::store::outbox::list::keys_after;
+use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
+use std::collections::HashMap;
 
 /// Change with its state and the reason of that.
 #[derive(Clone, Debug, FromRow)]
@@ -35,5 +37,35 @@ impl Store {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE key IN (SELECT atom FROM json_each($1)) \
                    AND state IN ('pending', 'sending', 'in_doubt'))";
         self.fetch_value(sql, (json_rows(keys),), "read the states of the queued changes").await
+    }
+}
+
+impl WriteTransaction {
+    /// Returns the keys ever inserted that begin so, in their order, for each of these beginnings that has one.
+    pub async fn outbox_keys_by_beginning(
+        &mut self,
+        beginnings: impl Iterator<Item = String>,
+    ) -> Result<HashMap<String, Vec<String>>> {
+        let ranges: Vec<_> = beginnings.map(|beginning| (keys_after(&beginning), beginning)).collect();
+        let sql = "SELECT DISTINCT r.value->>1, k.key FROM json_each($1) r CROSS JOIN change_key k \
+                   WHERE k.key >= r.value->>1 AND k.key < r.value->>0 ORDER BY k.key";
+        let rows: Vec<(String, LossyText)> =
+            self.fetch_all(sql, (json_rows(&ranges),), "read the keys of earlier lines").await?;
+        let mut keys: HashMap<String, Vec<String>> = HashMap::new();
+        for (beginning, key) in rows {
+            keys.entry(beginning).or_default().push(key.into());
+        }
+        Ok(keys)
+    }
+
+    /// Returns the first key of an imported file, and the time of its insertion unless it was pruned.
+    ///
+    /// The file is known by the digest of its content, which is a part of its keys.
+    pub async fn outbox_first_import(&mut self, digest: &str) -> Result<Option<(String, Option<String>)>> {
+        let sql = "SELECT k.key, o.created_at FROM change_key k LEFT JOIN outbox o ON o.key = k.key \
+                   WHERE k.key LIKE '%:' || $1 || ':%' ORDER BY o.id LIMIT 1";
+        let row: Option<(LossyText, Option<String>)> =
+            self.fetch_optional(sql, (digest,), "read the first import of a file").await?;
+        Ok(row.map(|(key, at)| (key.into(), at)))
     }
 }

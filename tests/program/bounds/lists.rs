@@ -129,31 +129,6 @@ async fn where_nobody_answers_one_job_finds_out_for_all() {
     assert_eq!(world.number("SELECT count(DISTINCT operation) FROM exchange").await, 1);
 }
 
-/// A file of adjusts with a line added causes a warning, because its old rows would be booked again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_movements_with_a_line_added_is_warned_of() {
-    let world = World::new().await;
-    let config = configured(&world, "");
-    let (sku, warehouse, _) = world.shop().await[0].clone();
-    let file = world.path.with_file_name("moves.csv");
-    let import = async |lines: &str| {
-        std::fs::write(&file, format!("sku,warehouse_id,delta\n{lines}")).unwrap();
-        let done = tallyd(&config, &["quantity", "import", file.to_str().unwrap()]).await;
-        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
-    };
-    let line = |delta: i64| format!("{sku},{warehouse},{delta}\n");
-    let monday: String = [-1, -2, -3].map(line).concat();
-    assert!(!import(&monday).await.contains("warning"));
-    assert!(!import(&monday).await.contains("warning"), "the same file again changes nothing");
-    let longer = import(&(line(-9) + &monday)).await;
-    assert!(
-        longer.contains("warning: 3 of 4 adjustment(s) are also in an earlier file `moves.csv`"),
-        "{longer}"
-    );
-    assert!(!import(&[-4, -5, -1].map(line).concat()).await.contains("warning"), "another day's file");
-}
-
 /// The database refuses a key that is too long, because each scan of the open changes reads the keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_a_bound_and_says_so_at_the_door() {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
+mod arguments;
+mod files;
 mod names;
 mod times;
 mod waits;

@@ -139,9 +139,10 @@ async fn a_line_with_an_unknown_name_is_an_invalid_line() {
     );
     assert!(said.contains("line 4: no warehouse `99999999`") && said.contains("add --unknown"), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 0);
-    let said = desk.text(&["quantity", "import", path, "--partial"]).await;
+    let (code, said) = ended(&desk.run(&["quantity", "import", path, "--partial"]).await);
+    assert_eq!(code, 0, "{said}");
     assert!(said.contains("is queued\n") && said.contains("not imported: line 4: no warehouse"), "{said}");
-    let (code, said) = ended(&desk.run(&["quantity", "import", path, "--unknown"]).await);
+    let (code, said) = ended(&desk.run(&["quantity", "import", path, "--unknown", "--new-lines"]).await);
     assert_eq!(code, 0, "{said}");
     assert!(
         said.contains("3 changes queued, 1 known already") && said.contains("warning: line 3: "),
@@ -206,7 +207,7 @@ async fn kits_of_a_file_are_left_out_with_their_lines() {
     assert_eq!((code, said.contains("is a kit")), (2, true), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 1);
     desk.text(&[&typed[..], &["--unknown"]].concat()).await;
-    desk.text(&[&import[..], &["--unknown"]].concat()).await;
+    desk.text(&[&import[..], &["--unknown", "--new-lines"]].concat()).await;
     assert_eq!(
         desk.world.number("SELECT count(*) FROM outbox").await,
         3,

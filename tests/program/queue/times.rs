@@ -86,6 +86,41 @@ async fn a_file_has_local_times_with_their_dates() {
     assert_eq!(change["body"]["counted_at"], "2025-11-22T07:40:00.000Z");
 }
 
+/// A local time that is written with a Z lies hours ahead; the units sold in them would be for sale again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_to_come_and_a_year_of_two_digits_are_refused_by_commands_and_files() {
+    let desk = read_desk().await;
+    let (sku, warehouse, _) = desk.world.shop().await[0].clone();
+    let warehouse = warehouse.to_string();
+    let in_an_hour =
+        tallyd::model::Timestamp(tallyd::model::Clock::now(&tallyd::daemon::SystemClock).0 + 3_600_000)
+            .to_rfc3339();
+    let file = desk.config.with_file_name("counts.csv");
+    let path = file.to_str().unwrap();
+    for (time, why) in [(in_an_hour.as_str(), "is in the future"), ("26-11-22", "is of the year 26")] {
+        for (columns, values, command) in [
+            ("sku,warehouse_id,quantity,counted_at", format!("{sku},{warehouse},7,{time}"), "quantity"),
+            ("shipment_id,tracking_number,shipped_date", format!("7,1Z1,{time}"), "tracking"),
+        ] {
+            std::fs::write(&file, format!("{columns}\n{values}\n")).unwrap();
+            let (code, said) = ended(&run_in_zone(&desk, "Europe/Vienna", &[command, "import", path]).await);
+            assert!(code == 1 && said.contains("line 2: ") && said.contains(why), "{command} {time}: {said}");
+        }
+        for command in [
+            &["quantity", "set", &sku, &warehouse, "7", "--counted-at", time][..],
+            &["tracking", "submit", "--shipment", "7", "--number", "1Z1", "--shipped", time],
+        ] {
+            let (code, said) = ended(&run_in_zone(&desk, "Europe/Vienna", command).await);
+            assert!(code == 2 && said.contains(why), "{command:?}: {said}");
+        }
+    }
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 0);
+    let estimate = format!("shipment_id,tracking_number,estimated_delivery_date\n7,1Z1,{in_an_hour}\n");
+    std::fs::write(&file, estimate).unwrap();
+    let (code, said) = ended(&run_in_zone(&desk, "Europe/Vienna", &["tracking", "import", path]).await);
+    assert_eq!(code, 0, "an estimate is to come: {said}");
+}
+
 /// Returns the words of an output that are times of RFC 3339 in UTC.
 fn utc_times(text: &str) -> Vec<&str> {
     let is_time = |word: &&str| {

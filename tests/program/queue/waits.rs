@@ -200,7 +200,7 @@ async fn a_file_waits_for_all_of_its_lines() {
         "{said}"
     );
     assert!(said.contains("is held (negative): "), "{said}");
-    let output = desk.run(&[&import[..], &["--json"]].concat()).await;
+    let output = desk.run(&[&import[..], &["--new-lines", "--json"]].concat()).await;
     assert_eq!(output.status.code(), Some(5));
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((fields(&rows[0]), rows.as_array().unwrap().len()), (FIELDS.to_vec(), 2));

@@ -2,10 +2,10 @@
 
 use super::ship::lines_json;
 use crate::cli::change::{
-    ChangeArgs, CliChange, QueueArgs, UnknownArgs, queue_change, queue_file, without_nulls,
+    ChangeArgs, CliChange, FileChangeArgs, UnknownArgs, queue_change, queue_file, without_nulls,
 };
 use crate::cli::context::CliContext;
-use crate::cli::local_time::{parse_platform_date, parse_platform_date_of_file};
+use crate::cli::local_time::{parse_dated_time, parse_estimate, parse_time, platform_date};
 use crate::cli::{CommandFailure, CommandResult, csv};
 use crate::model::Timestamp;
 use clap::{Args, Subcommand};
@@ -18,13 +18,11 @@ pub(in crate::cli) enum Command {
     /// Queue tracking numbers from a CSV file with the column tracking_number, and shipment_id or shipment_key
     ///
     /// Optional columns: line_item_id (the number applies to that line only), carrier_id, tracking_url, shipped_date,
-    /// estimated_delivery_date, key. Importing an unchanged file again has no effect. A changed file of the same name
-    /// gives new changes for all lines, unless a column `key` names them.
+    /// estimated_delivery_date, key. A file with lines that an earlier one brought is refused, unless an option says what
+    /// is meant. A line with a `key` is known by it.
     Import {
         #[command(flatten)]
-        file: csv::CsvImportArgs,
-        #[command(flatten)]
-        queue: QueueArgs,
+        args: FileChangeArgs,
     },
 }
 
@@ -88,17 +86,18 @@ pub(in crate::cli) async fn tracking_command(context: &CliContext, command: Comm
             let body = args.change_body(context.now()).map_err(CommandFailure::usage)?;
             queue_change(context, "tracking.submit", body, args.change, UnknownArgs::default()).await
         }
-        Command::Import { file, queue } => {
+        Command::Import { args } => {
             let now = context.now();
-            let imported = csv::import_file(&file, &TRACKING_COLUMNS, |line| change_from_row(line, now))?;
-            queue_file(context, imported, &file, queue, UnknownArgs::default()).await
+            let changes = csv::import_file(&args.file, &TRACKING_COLUMNS, |line| change_from_row(line, now))?;
+            queue_file(context, changes, &args, UnknownArgs::default()).await
         }
     }
 }
 
 impl TrackingSubmitArgs {
     fn change_body(&self, now: Timestamp) -> Result<Value, String> {
-        let shipped = self.shipped.as_deref().map(|text| parse_platform_date(text, now)).transpose()?;
+        let read = |text| parse_time(text, now).map(|at| platform_date(text, at));
+        let shipped = self.shipped.as_deref().map(read).transpose()?;
         Ok(without_nulls(json!({
             "shipment_id": self.shipment, "shipment_key": self.shipment_key, "tracking_number": self.number,
             "carrier_id": self.carrier, "tracking_url": self.url, "shipped_date": shipped,
@@ -108,13 +107,16 @@ impl TrackingSubmitArgs {
 }
 
 fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<CliChange, String> {
-    let date = |column| line.get(column).map(|text| parse_platform_date_of_file(text, now)).transpose();
+    let date = |column, read: fn(&str, Timestamp) -> Result<Timestamp, String>| {
+        line.get(column)?.map(|text| read(text, now).map(|at| platform_date(text, at))).transpose()
+    };
     let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
     let item = line.optional_number("line_item_id")?;
     let body = json!({
-        "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key"),
-        "tracking_number": line.get("tracking_number"), "tracking_url": line.get("tracking_url"),
-        "shipped_date": date("shipped_date")?, "estimated_delivery_date": date("estimated_delivery_date")?,
+        "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key")?,
+        "tracking_number": line.get("tracking_number")?, "tracking_url": line.get("tracking_url")?,
+        "shipped_date": date("shipped_date", parse_dated_time)?,
+        "estimated_delivery_date": date("estimated_delivery_date", parse_estimate)?,
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
     CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))

@@ -1,7 +1,8 @@
 //! `quantity`: queues changes of stock in the outbox; the daemon delivers them.
 
 use crate::cli::change::{
-    ChangeArgs, CliChange, QueueArgs, UnknownArgs, WarehouseNames, queue_change, queue_file, without_nulls,
+    ChangeArgs, CliChange, FileChangeArgs, UnknownArgs, WarehouseNames, queue_change, queue_file, sum_counts,
+    without_nulls,
 };
 use crate::cli::context::CliContext;
 use crate::cli::local_time::parse_dated_time;
@@ -31,16 +32,17 @@ pub(in crate::cli) enum Command {
     },
     /// Queue counts or adjustments from a CSV file with the columns sku, warehouse_id and quantity or delta
     ///
-    /// A warehouse is named by its number or its name. Lines of kits are left out, with a note. Optional columns: seen, counted_at, key. Importing an unchanged
-    /// file again has no effect. A changed file of the same name gives new changes for all lines, unless a column `key`
-    /// names them.
+    /// A warehouse is named by its number or its name. Lines of kits are left out, with a note. Optional columns: seen,
+    /// counted_at, key. A file with lines that an earlier one brought is refused, unless an option says what is meant. A
+    /// line with a `key` is known by it.
     Import {
         #[command(flatten)]
-        file: csv::CsvImportArgs,
+        args: FileChangeArgs,
+        /// Add the counts of one stock level, as of several shelves
+        #[arg(long)]
+        sum: bool,
         #[command(flatten)]
         unknown: UnknownArgs,
-        #[command(flatten)]
-        queue: QueueArgs,
     },
 }
 
@@ -106,11 +108,12 @@ pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Comm
             let body = json!({"sku": level.sku, "warehouse_id": warehouse, "delta": delta});
             queue_change(context, "quantity.adjust", body, change, unknown).await
         }
-        Command::Import { file, unknown, queue } => {
+        Command::Import { args, sum, unknown } => {
             let (warehouses, now) = (WarehouseNames::load(context).await?, context.now());
             let read = |line: &csv::CsvRow| change_from_row(line, &warehouses, now);
-            let imported = csv::import_file(&file, &QUANTITY_COLUMNS, read)?;
-            queue_file(context, imported, &file, queue, unknown).await
+            let changes = csv::import_file(&args.file, &QUANTITY_COLUMNS, read)?;
+            let changes = if sum { sum_counts(changes) } else { changes };
+            queue_file(context, changes, &args, unknown).await
         }
     }
 }
@@ -134,7 +137,7 @@ fn change_from_row(
     };
     let mut body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity, "delta": delta});
     if quantity.is_some() {
-        let counted_at = line.get("counted_at").map(|text| parse_dated_time(text, now)).transpose()?;
+        let counted_at = line.get("counted_at")?.map(|text| parse_dated_time(text, now)).transpose()?;
         body["seen"] = line.optional_number("seen")?.into();
         body["counted_at"] = counted_at.map(Timestamp::to_rfc3339).into();
     }

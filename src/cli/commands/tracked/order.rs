@@ -41,16 +41,16 @@ const ORDER_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["order_id"]
 
 pub(in crate::cli) async fn order_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Track(args) => track_orders(context, &args.ids, true, &[]).await,
+        Command::Track(args) => track_orders(context, &args.ids, true).await,
         Command::Import(args) => {
             let read = |line: &csv::CsvRow| match line.whole_number("order_id")? {
                 id if id > 0 => Ok(OrderId(id)),
                 id => Err(format!("`order_id` is {id}; an id is at least 1")),
             };
-            let (orders, notes) = csv::import_file(&args, &ORDER_COLUMNS, read)?;
+            let orders = csv::import_file(&args, &ORDER_COLUMNS, read)?;
             // Known orders of a file are read at their usual time, because a file may hold the orders of
             // years.
-            track_orders(context, &orders, false, &notes).await
+            track_orders(context, &orders, false).await
         }
         Command::List(output) => list_orders(context, output).await,
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
@@ -64,12 +64,7 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
 }
 
 /// Tracks orders. With `again`, orders already tracked are read now, closed ones too.
-async fn track_orders(
-    context: &CliContext,
-    orders: &[OrderId],
-    again: bool,
-    notes: &[String],
-) -> CommandResult {
+async fn track_orders(context: &CliContext, orders: &[OrderId], again: bool) -> CommandResult {
     let store = context.open_or_create_store().await?;
     let new = write_and_commit(&store, async |write| {
         let new = write.tracked_order_add(orders).await?;
@@ -82,7 +77,6 @@ async fn track_orders(
     let known = orders.len() as u64 - new;
     let mut text = format!("{new} order(s) newly tracked, {known} already tracked");
     text.push_str(if again && known > 0 { "; known orders are read again\n" } else { "\n" });
-    csv::append_notes(&mut text, notes);
     Ok(text.into())
 }
 

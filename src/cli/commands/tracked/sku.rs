@@ -40,12 +40,11 @@ const SKU_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["sku"], optio
 
 pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::Add(args) => add_skus(context, &parse_skus(&args.skus)?, &[]).await,
+        Command::Add(args) => add_skus(context, &parse_skus(&args.skus)?).await,
         Command::Import(args) => {
             let read =
                 |line: &csv::CsvRow| Sku::new(line.required_value("sku")?).map_err(|error| error.to_string());
-            let (skus, notes) = csv::import_file(&args, &SKU_COLUMNS, read)?;
-            add_skus(context, &skus, &notes).await
+            add_skus(context, &csv::import_file(&args, &SKU_COLUMNS, read)?).await
         }
         Command::List(SkuListArgs { missing: true, output }) => list_missing_skus(context, output).await,
         Command::List(SkuListArgs { missing: false, output }) => list_skus(context, output).await,
@@ -65,13 +64,11 @@ fn parse_skus(texts: &[String]) -> Result<Vec<Sku>, CommandFailure> {
     texts.iter().map(parse).collect()
 }
 
-async fn add_skus(context: &CliContext, skus: &[Sku], notes: &[String]) -> CommandResult {
+async fn add_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
     let store = context.open_or_create_store().await?;
     let new = write_and_commit(&store, async |write| write.tracked_sku_add(skus).await).await?;
     let known = skus.len() as u64 - new;
-    let mut text = format!("{new} SKU(s) newly tracked, {known} already tracked\n");
-    csv::append_notes(&mut text, notes);
-    Ok(text.into())
+    Ok(format!("{new} SKU(s) newly tracked, {known} already tracked\n").into())
 }
 
 async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {

@@ -1,0 +1,249 @@
+//! CSV files of operators: headers by name, every bad line reported with its number.
+//!
+//! A file with a bad line is refused as a whole unless `partial` is set. `records.rs` reads the ways of spreadsheets, and
+//! `ruined.rs` tells the texts that a spreadsheet destroyed.
+
+mod records;
+mod ruined;
+
+use self::records::{CsvRecord, read_records};
+use super::CommandFailure;
+use super::output::{plain_line, print_error};
+use clap::Args;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// The characters from which on the beginning of a column's name is enough to mean it.
+const BEGINNING_MIN: usize = 4;
+
+#[derive(Debug, Args)]
+pub(super) struct CsvImportArgs {
+    /// CSV file; the first line names the columns
+    #[arg(value_name = "FILE.csv")]
+    file: PathBuf,
+    /// Import the valid lines of a file that has invalid ones
+    #[arg(long)]
+    partial: bool,
+}
+
+/// A parsed line.
+#[derive(Debug)]
+pub struct CsvRow {
+    /// The line number in the file, from 1.
+    pub line_number: u64,
+    values: HashMap<String, String>,
+}
+
+impl CsvRow {
+    /// Returns the trimmed value of a column; `None` if it is empty or the column is missing.
+    ///
+    /// # Errors
+    /// A sentence about a text that a spreadsheet made of the true one.
+    pub fn get(&self, column: &str) -> Result<Option<&str>, String> {
+        let value = self.values.get(column).map(|value| value.trim()).filter(|value| !value.is_empty());
+        match value.filter(|text| ruined::is_ruined(text)) {
+            Some(text) => Err(format!(
+                "`{column}` is `{text}`, which a spreadsheet makes of another text; write the true one, in a column that \
+                 is formatted as text"
+            )),
+            None => Ok(value),
+        }
+    }
+
+    /// Returns the value of a column that must not be empty.
+    ///
+    /// # Errors
+    /// A sentence that names the column.
+    pub fn required_value(&self, column: &str) -> Result<&str, String> {
+        self.get(column)?.ok_or_else(|| format!("`{column}` is empty"))
+    }
+
+    /// Returns a whole number from a column that must not be empty.
+    ///
+    /// # Errors
+    /// A sentence that names the column and its content.
+    pub fn whole_number(&self, column: &str) -> Result<i64, String> {
+        let text = self.required_value(column)?;
+        let signed = text.replace('\u{2212}', "-");
+        let (whole, zeros) = signed.split_once('.').unwrap_or((&signed, "0"));
+        if zeros == "000" {
+            return Err(format!(
+                "`{column}` is `{text}`, which may be {whole} or {whole}000; write it without the point"
+            ));
+        }
+        let number =
+            whole.parse().ok().filter(|_| !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0'));
+        number.ok_or_else(|| format!("`{column}` is `{text}`, which is not a whole number"))
+    }
+
+    /// Returns a whole number; `None` if the column is empty or missing.
+    pub(super) fn optional_number(&self, column: &str) -> Result<Option<i64>, String> {
+        self.get(column)?.map(|_| self.whole_number(column)).transpose()
+    }
+}
+
+/// The columns of a file; other columns are reported and not read.
+#[derive(Debug)]
+pub struct CsvColumns {
+    /// The required columns.
+    pub required: &'static [&'static str],
+    /// The optional columns.
+    pub optional: &'static [&'static str],
+}
+
+/// The reason that a file was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CsvRefusal {
+    /// The file cannot be split into lines and columns that are known, or has no lines; a sentence.
+    File(String),
+    /// The bad lines, each a sentence that begins with the line number.
+    Lines(Vec<String>),
+}
+
+/// Reads a file and converts each line. Any bad line refuses the whole file, unless `partial` is set.
+///
+/// Lines and columns that are left out are named on standard error.
+pub(super) fn import_file<T>(
+    args: &CsvImportArgs,
+    columns: &CsvColumns,
+    read: impl Fn(&CsvRow) -> Result<T, String>,
+) -> Result<Vec<T>, CommandFailure> {
+    let file = &args.file;
+    let unreadable = |why: String| CommandFailure::failed(format!("cannot import {}: {why}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
+    let parsed = parse_rows(&bytes, columns, args.partial, read);
+    let (rows, notes) = parsed.map_err(|refusal| match refusal {
+        CsvRefusal::File(why) => unreadable(why),
+        CsvRefusal::Lines(problems) => args.refusal(&problems),
+    })?;
+    notes.iter().for_each(|note| print_error(&plain_line(note)));
+    Ok(rows)
+}
+
+impl CsvImportArgs {
+    /// Refuses the file because of these lines. With `--partial` it names them and returns, unless all lines are bad.
+    pub(super) fn leave_out(&self, problems: &[String], is_all: bool) -> Result<(), CommandFailure> {
+        if is_all || (!self.partial && !problems.is_empty()) {
+            return Err(self.refusal(problems));
+        }
+        problems.iter().for_each(|problem| print_error(&plain_line(&not_imported(problem))));
+        Ok(())
+    }
+
+    fn refusal(&self, problems: &[String]) -> CommandFailure {
+        let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
+        let message = format!(
+            "cannot import {}:\n  {}\nNothing was imported. Correct each of these lines, or import the others with \
+             --partial and the corrected ones later in a separate file",
+            self.shown_name(),
+            lines.join("\n  "),
+        );
+        CommandFailure::multiline(message, 1)
+    }
+
+    pub(super) fn shown_name(&self) -> String {
+        plain_line(&self.file.display().to_string()).into_owned()
+    }
+
+    /// Returns the file's name without the number that a browser adds to another download, as in `receipts (1).csv`.
+    pub(super) fn source_name(&self) -> String {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = name.rsplit_once(" (").and_then(|(stem, rest)| Some((stem, rest.split_once(')')?)));
+        match numbered {
+            Some((stem, (number, rest))) if number.parse::<u32>().is_ok() => format!("{stem}{rest}"),
+            _ => name,
+        }
+    }
+}
+
+fn not_imported(problem: &str) -> String {
+    format!("not imported: {problem}")
+}
+
+/// Converts the bytes of a file, as `import` does. Also returns notes about lines and columns that are left out.
+///
+/// # Errors
+/// Fails if the bytes are no table with these columns, or hold no valid line. Otherwise returns every bad line at once,
+/// unless `partial` is set.
+pub fn parse_rows<T>(
+    bytes: &[u8],
+    columns: &CsvColumns,
+    partial: bool,
+    read: impl Fn(&CsvRow) -> Result<T, String>,
+) -> Result<(Vec<T>, Vec<String>), CsvRefusal> {
+    let mut records = read_records(bytes).map_err(CsvRefusal::File)?.into_iter();
+    let head = columns.head(records.next()).map_err(CsvRefusal::File)?;
+    let (mut imported, mut problems) = (Vec::new(), Vec::new());
+    for CsvRecord { line_number, fields } in records {
+        let row = match (fields.len(), head.len()) {
+            (found, named) if found == named => {
+                let values = head.iter().cloned().zip(fields).collect();
+                read(&CsvRow { line_number, values })
+            }
+            (found, named) => {
+                Err(format!("the number of fields is {found}, but the first line names {named}"))
+            }
+        };
+        match row {
+            Ok(value) => imported.push(value),
+            Err(problem) => problems.push(format!("line {line_number}: {problem}")),
+        }
+    }
+    if !problems.is_empty() && (!partial || imported.is_empty()) {
+        return Err(CsvRefusal::Lines(problems));
+    }
+    if imported.is_empty() {
+        return Err(CsvRefusal::File("it has no line below the names of the columns".into()));
+    }
+    let mut notes: Vec<String> = problems.iter().map(|problem| not_imported(problem)).collect();
+    let other = |name: &&String| columns.is_other(name);
+    notes
+        .extend(head.iter().filter(other).map(|name| format!("no column `{name}` is known: it is not read")));
+    Ok((imported, notes))
+}
+
+impl CsvColumns {
+    /// Returns the names of a file's first line, in small letters.
+    fn head(&self, first: Option<CsvRecord>) -> Result<Vec<String>, String> {
+        let fields = first.ok_or("it is empty")?.fields;
+        let head: Vec<String> = fields.iter().map(|name| name.trim().to_lowercase()).collect();
+        let count = |name: &str| head.iter().filter(|head| *head == name).count();
+        let mut problems = Vec::new();
+        for known in self.required.iter().chain(self.optional) {
+            match count(known) {
+                0 => {
+                    let slip = head.iter().find(|name| self.is_other(name) && is_near(name, known));
+                    problems.extend(slip.map(|name| format!("did you mean `{known}` by `{name}`?")));
+                    if slip.is_none() && self.required.contains(known) {
+                        problems.push(format!("`{known}` is missing"));
+                    }
+                }
+                1 => {}
+                times => problems.push(format!("`{known}` stands there {times} times")),
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(head),
+            false => Err(format!(
+                "the first line names the columns `{}`: {}",
+                head.join("`, `"),
+                problems.join(", ")
+            )),
+        }
+    }
+
+    fn is_other(&self, name: &str) -> bool {
+        !name.is_empty() && !self.required.iter().chain(self.optional).any(|known| *known == name)
+    }
+}
+
+/// Returns true for a slip of the keyboard, and for the beginning of the known name.
+fn is_near(name: &str, known: &str) -> bool {
+    let [name, known] = [name, known].map(|name| name.replace(['_', '-', ' ', '.'], ""));
+    let slips_max = (name.chars().count() / 3).max(1);
+    (name.len() >= BEGINNING_MIN && known.starts_with(&name))
+        || strsim::osa_distance(&name, &known) <= slips_max
+}
+
+#[cfg(test)]
+mod tests;
