@@ -137,7 +137,7 @@ impl Kind {
 }
 
 /// Kinds that meet faults of the product which are being mended; enabled by their names alone.
-const COMING: [Kind; 3] = [Kind::Files, Kind::Fields, Kind::Trigger];
+const COMING: [Kind; 2] = [Kind::Files, Kind::Fields];
 
 /// The enabled kinds.
 #[derive(Clone, Debug)]

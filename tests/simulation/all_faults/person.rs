@@ -83,9 +83,9 @@ impl Trial {
                     Word::Release
                 }
             }
-            (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&change.key) => {
-                Word::Retry
-            }
+            // The change ends and is not sent again, whatever its effect was.
+            (_, "undecided", _) => Word::Resolve(Resolution::TookEffect),
+            _ if self.claims.is_new_to_a_person(&change.key) => Word::Retry,
             _ => Word::Cancel,
         }
     }
