@@ -137,7 +137,7 @@ impl Kind {
 }
 
 /// Kinds that meet faults of the product which are being mended; enabled by their names alone.
-const COMING: [Kind; 2] = [Kind::Files, Kind::Fields];
+const COMING: [Kind; 5] = [Kind::Forms, Kind::Files, Kind::Restore, Kind::Fields, Kind::Trigger];
 
 /// The enabled kinds.
 #[derive(Clone, Debug)]
