@@ -63,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("explain", "tallyd explain SHIRT-BLUE-M 3"),
     ("verify", "tallyd verify --calls 20"),
     ("replay", "tallyd replay --into /tmp/replayed.db"),
+    ("restore", "tallyd restore /var/lib/tallyd/backup/before-upgrade.db"),
     ("restored", "tallyd restored"),
     ("move", "tallyd move --from /var/lib/tallyd/tallyd.db --to postgres://tallyd@db.example/stock"),
     ("journal show", "tallyd journal show"),

@@ -163,6 +163,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Copy the database to a file, verify the copy and mark it as a backup
     Backup(backup::BackupArgs),
+    /// Put a copy in the place of the database, which is kept, and mark it as restored
+    Restore(restored::RestoreArgs),
     /// Mark the database as restored by another tool: the next start holds changes that may have been sent since
     Restored,
     /// Print the SQL of the roles and rights of a database on a PostgreSQL server, for psql
@@ -260,6 +262,8 @@ impl From<ViewError> for CommandFailure {
 
 /// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
 pub fn main(start_pages: StartPages) -> ExitCode {
+    // Every file and folder is its owner's, and its group may read it. The others have a mode of their own.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let matches = examples::command_with_examples().try_get_matches().and_then(refuse_empty);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -355,6 +359,7 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
         Command::Journal(command) => entries::journal_command(&context, command).await,
         Command::Replay(args) => replay::replay_command(&context, args).await,
         Command::Backup(args) => backup::backup_command(&context, args).await,
+        Command::Restore(args) => restored::restore_command(&context, args).await,
         Command::Restored => restored::restored_command(&context).await,
         Command::Schema => schema::schema_command(&context),
         Command::Move(args) => move_database::move_command(&context, args).await,

@@ -37,9 +37,10 @@ impl ProxyUrl {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match split_host(&without_user(text))?.0 {
-            "http" | "https" => Ok(Self(text.to_owned())),
-            _ => Err("write a proxy as http://host:port".into()),
+        match split_host(&without_user(text)) {
+            Ok(("http" | "https", _)) => Ok(Self(text.to_owned())),
+            Err(why) if text.contains("://") => Err(why),
+            Ok(_) | Err(_) => Err("write a proxy as http://host:port".into()),
         }
     }
 }
@@ -151,7 +152,9 @@ mod tests {
         let proxy = ProxyUrl::parse("http://clerk:s3cret@proxy.example:3128").unwrap();
         assert_eq!(format!("{proxy:?}"), "http://proxy.example:3128");
         assert_eq!(proxy.as_str(), "http://clerk:s3cret@proxy.example:3128");
-        assert!(ProxyUrl::parse("socks5://proxy.example").is_err());
+        for wrong in ["socks5://proxy.example", "proxy.example:3128", "clerk:s3cret@proxy.example:3128", ""] {
+            assert_eq!(ProxyUrl::parse(wrong).unwrap_err(), "write a proxy as http://host:port", "{wrong}");
+        }
     }
 
     #[test]

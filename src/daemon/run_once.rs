@@ -15,6 +15,7 @@ use crate::schedule::Schedule;
 use crate::settle;
 use crate::store::PauseRow;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// The result of `run --once`.
 #[derive(Debug)]
@@ -34,9 +35,17 @@ impl OnceReport {
     }
 }
 
+/// Time for which a commit is tried again. A run that waited longer would hold the lock, and each later run of a timer
+/// would fail without the reason.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
+
 impl Daemon {
     /// Runs each enabled job that is not paused once, then pushes until nothing is left to send, and closes.
-    pub async fn run_once(self) -> Result<OnceReport, StartError> {
+    ///
+    /// # Errors
+    /// Fails if the database cannot be written for [`COMMIT_PATIENCE`]; the next start recovers what is open.
+    pub async fn run_once(mut self) -> Result<OnceReport, StartError> {
+        self.context.commit_patience = COMMIT_PATIENCE;
         let schedules: BTreeMap<JobKind, Schedule> =
             self.config.jobs.enabled_schedules().into_iter().collect();
         end_due_pauses(&self.context).await?;

@@ -13,14 +13,12 @@ use crate::client::{AccountKeys, Client, HttpTransport, Transport, run_aside};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
+use crate::model::Clock;
 use crate::model::time::DAY;
-use crate::model::{Clock, Timestamp};
 use crate::notify::{NoticeTopic, tell_occurrence};
 use crate::projection;
 use crate::schedule::ScheduleDriver;
-use crate::store::{
-    DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions, WriteTransaction,
-};
+use crate::store::{DatabaseLock, Durability, RollbackSign, Store, StoreError, StoreOptions};
 use crate::telemetry::event;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,13 +58,8 @@ impl Daemon {
         Self::start_with_options(config, clock, StoreOptions::default()).await
     }
 
-    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
-    pub async fn start_with_retry(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        let options = StoreOptions { retries_forever: true, ..StoreOptions::default() };
-        Self::start_with_options(config, clock, options).await
-    }
-
-    /// Starts like [`Daemon::start_with_retry`], and stands by while another host's daemon leads.
+    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk, and stands by while another
+    /// host's daemon leads.
     pub async fn start_or_stand_by(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let options = StoreOptions { retries_forever: true, stands_by: true, ..StoreOptions::default() };
         Self::start_with_options(config, clock, options).await
@@ -351,7 +344,11 @@ async fn begin_session(
     if let Some(lead) = lead {
         write.takeover_store(lead.takeover_duration(clock.moment())).await?;
     }
-    tell_start(&mut write, config, started.was_interrupted, now).await?;
+    if started.was_interrupted {
+        let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
+        let todo = "nothing; if it comes often, see: sudo journalctl -u tallyd -p warning";
+        tell_occurrence(&mut write, &config.notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
+    }
     write.commit().await?;
     if let Some((from, projected_again)) = changed {
         let to = projection::PROJECTION_VERSION;
@@ -383,22 +380,6 @@ async fn begin_session(
         );
     }
     Ok(started.session_id)
-}
-
-/// Adds to the notices that the session before was interrupted. A restore is a finding.
-async fn tell_start(
-    write: &mut WriteTransaction,
-    config: &Config,
-    was_interrupted: bool,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let notifiers = &config.notifiers;
-    if was_interrupted {
-        let message = "the last tallyd ended in the middle of its work; this one recovered it and works";
-        let todo = "nothing; if it comes often, see: sudo journalctl -u tallyd -p warning";
-        tell_occurrence(write, notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
-    }
-    Ok(())
 }
 
 /// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.

@@ -122,8 +122,13 @@ impl JobContext {
         attempt: impl Fn() -> F,
     ) -> Result<T, StoreError> {
         let mut retry = self.claim_gate.retry(&*self.clock, action, may_repeat);
+        let give_up = self.moment().plus(self.commit_patience);
         loop {
-            if let Some(done) = retry.check_attempt(attempt().await).await? {
+            let attempt = attempt().await;
+            if self.moment() >= give_up {
+                return attempt;
+            }
+            if let Some(done) = retry.check_attempt(attempt).await? {
                 return Ok(done);
             }
         }

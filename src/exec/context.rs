@@ -41,6 +41,8 @@ pub struct JobContext {
     /// Recent failures by entry ([`super::quarantine`]).
     pub(crate) entry_failures: Arc<SyncMutex<EntryFailures>>,
     start_budget: Arc<SyncMutex<StartBudget>>,
+    /// Time for which a commit is tried again.
+    pub(crate) commit_patience: Duration,
 }
 
 /// Settings of the jobs, as plain values.
@@ -128,6 +130,7 @@ impl JobContext {
             job_locks: Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect()),
             entry_failures: Arc::default(),
             start_budget: Arc::default(),
+            commit_patience: Duration::MAX,
         }
     }
 

@@ -48,7 +48,8 @@ fn platform_unreachable(calls: &[CallRow], least: (usize, Duration), now: Timest
         counted(count, "call"),
         call_message(newest)
     );
-    let todo = "check the network and `service.base_url`: tallyd check --online";
+    let todo = "check the network, `service.base_url`, and `service.proxy` and `service.ca_file` if they are set: tallyd \
+                check --online";
     Some(Finding::new(FindingCode::Unreachable, count, text, todo).with_since(since))
 }
 

@@ -359,7 +359,7 @@ async fn a_refused_connection_sends_nothing() {
 async fn a_failed_handshake_sends_nothing() {
     let listener = Listener::once("HTTP/1.1 400 Plain http on a TLS port\r\n\r\n");
     let ca = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(ca.path(), CA_PEM).unwrap();
+    std::fs::write(ca.path(), format!("\u{feff}{CA_PEM}")).unwrap();
     let mut settings = HttpSettings::new(format!("https://{}", listener.address));
     settings.ca_file = Some(ca.path().to_owned());
     let failure = sent(&settings, write_request()).await.unwrap_err();

@@ -159,6 +159,22 @@ async fn a_database_that_is_removed_or_replaced_ends_the_daemon_with_a_clear_err
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_file_that_is_removed_ends_the_daemon_before_a_second_one_works_long_beside_it() {
+    let world = World::new().await;
+    world.track_all().await;
+    let host = Host::of(&world);
+    let daemon = host.daemon().await;
+    let lock =
+        world.path.with_file_name(format!("{}.lock", world.path.file_name().unwrap().to_str().unwrap()));
+    std::fs::remove_file(&lock).unwrap();
+    let status = daemon.end(&world).await;
+    assert_eq!(status.code(), Some(1), "systemd starts it again, with a lock: {}", host.log());
+    let lines = host.log();
+    let said = lines.lines().find(|line| line.contains("database.replaced"));
+    assert!(said.is_some_and(|line| line.contains(".lock was removed")), "{lines}");
+}
+
 /// Status reports that the holder of the lock works on another file, if the holder itself is stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn status_says_that_the_holder_works_on_another_file() {

@@ -256,6 +256,42 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
+/// No file that the program makes is open to everybody because its caller's umask is.
+#[tokio::test]
+async fn what_the_program_makes_has_its_modes_whatever_the_umask_is() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("tallyd.toml");
+    let backups = folder.path().join("backups");
+    let toml = world.toml(&format!("[backup]\ndirectory = {backups:?}\n"));
+    std::fs::write(&config, &toml).unwrap();
+    world.make().await;
+    for (umask, pages) in [("000", "man0"), ("077", "man77")] {
+        let replayed = folder.path().join(format!("replayed-{umask}.db"));
+        let (replayed, pages) = (replayed.to_str().unwrap(), folder.path().join(pages));
+        let script = format!("umask {umask}; \"$0\" \"$@\"");
+        let run = |args: &[&str]| {
+            let mut command = std::process::Command::new("sh");
+            let done = command
+                .args(["-c", &script, env!("CARGO_BIN_EXE_tallyd"), "--config"])
+                .arg(&config)
+                .args(args);
+            done.output().unwrap()
+        };
+        let replay = run(&["replay", "--into", replayed]);
+        assert!(replay.status.success(), "{replay:?}");
+        assert_eq!(mode(Path::new(replayed)), 0o640, "umask {umask}");
+        assert!(run(&["man", "--directory", pages.to_str().unwrap()]).status.success());
+        assert_eq!(mode(&pages.join("tallyd.1")), 0o644, "everybody reads a manual: umask {umask}");
+        if world.location.server().is_none() {
+            let backup = run(&["job", "run", "backup"]);
+            assert!(backups.is_dir(), "{backup:?}");
+            assert_eq!(mode(&backups), 0o750, "umask {umask}");
+            std::fs::remove_dir_all(&backups).unwrap();
+        }
+    }
+}
+
 /// The modes of the database and its lock do not depend on the umask of the process.
 #[tokio::test]
 async fn the_database_and_its_lock_are_the_groups_and_nobody_elses() {

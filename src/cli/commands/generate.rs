@@ -4,7 +4,9 @@ use crate::cli::manual::manual_pages;
 use crate::cli::{CommandFailure, CommandResult, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The width of the reference in columns, independent of the terminal.
@@ -49,7 +51,11 @@ fn write_manual_pages(directory: &Path) -> CommandResult {
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(directory)?;
         let mut pages = manual_pages()?.into_iter();
-        pages.try_for_each(|page| std::fs::write(directory.join(page.file_name), page.text))
+        pages.try_for_each(|page| {
+            let file = directory.join(page.file_name);
+            std::fs::write(&file, page.text)?;
+            std::fs::set_permissions(&file, Permissions::from_mode(0o644))
+        })
     };
     let written = write();
     let failed = |error| format!("cannot write the manual pages into {}: {error}", directory.display());

@@ -6,7 +6,7 @@
 //! | `tracked/` | `sku`, `order`, `quarantine` |
 //! | `stock/` | `stock`, `quantity`, `verify`, `explain` |
 //! | `outbox/` | `outbox`, `plan`, `ship`, `tracking` |
-//! | `journal/` | `job`, `journal`, `replay`, `backup`, `restored`, `move` |
+//! | `journal/` | `job`, `journal`, `replay`, `backup`, `restore`, `restored`, `move` |
 //! | `catalog/` | `product`, `warehouse`, `supplier`, `storefront`, `template`, `report` |
 //! | `demo/` | `demo`, `sandbox` |
 //! | `generate.rs` | `completions`, `man` |

@@ -96,7 +96,9 @@ pub enum SetupError {
     #[error("{0} cannot be sent as an HTTP header: {1}")]
     Header(&'static str, &'static str),
     /// The certificate file is unusable.
-    #[error("service.ca_file {path} cannot be used: {why}; it must hold certificates in PEM")]
+    #[error(
+        "service.ca_file {path} cannot be used: {why}; it must hold certificates in PEM, as UTF-8 or ASCII text"
+    )]
     CaFile {
         /// The file.
         path: PathBuf,
@@ -171,7 +173,9 @@ fn fixed_headers(settings: &HttpSettings) -> Result<HeaderMap, SetupError> {
 fn read_certificates(path: &Path) -> Result<Vec<Certificate>, SetupError> {
     let wrong = |why: String| SetupError::CaFile { path: path.to_owned(), why };
     let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
+    // Editors of other systems write a byte order mark, with which the first line is no beginning.
+    let pem = pem.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&pem);
+    let certificates = Certificate::from_pem_bundle(pem).map_err(|error| wrong(error_chain(&error)))?;
     if certificates.is_empty() {
         return Err(wrong("it holds no certificate".into()));
     }

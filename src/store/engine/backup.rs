@@ -1,4 +1,4 @@
-//! Copies of the database: made during operation, verified and marked (docs/rules.md 20).
+//! Copies of the database: made during operation, verified and marked, and put back (docs/rules.md 20).
 //!
 //! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
 //! reader and the comparing reader see the same state. A copy is checked and compared with its original,
@@ -8,16 +8,18 @@
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
 
+use super::connection::BUSY_TIMEOUT;
 use super::error::SqlContext;
-use super::files::{no_follow_options, sync_folder, with_suffix};
+use super::files::{GROUP_MODE, no_follow_options, parent_folder, resolve_path, sync_folder, with_suffix};
+use super::migrations;
 use super::table_hash::table_hashes;
 use crate::model::{Position, Timestamp};
-use crate::store::{Durability, Result, Store, StoreError};
+use crate::store::{DatabaseLock, Durability, Result, Store, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,6 +99,45 @@ impl Store {
                 gate.take();
             }
         }
+    }
+
+    /// Puts a copy in the place of the database at a path, whose lock the caller holds. Returns the name under which
+    /// the database before is kept, with its log, and the number of changes of the copy in each state.
+    ///
+    /// The copy is read by SQLite, so a log beside it counts, and it is marked as restored before it is in place.
+    ///
+    /// # Errors
+    /// Fails, and changes nothing, if tallyd never worked on the copy, or another version did.
+    pub async fn restore_copy(
+        database: &Path,
+        copy: &Path,
+        _lock: &DatabaseLock,
+        at: Timestamp,
+    ) -> Result<(PathBuf, Vec<(String, i64)>)> {
+        let (database, copy) = (resolve_path(database), resolve_path(copy));
+        migrations::check_before_opening(&copy, BUSY_TIMEOUT).await?;
+        let mut source = connect_file(&copy, true).await?;
+        let partial = PartialCopy::create_file(&database)?;
+        let into = partial.path.display().to_string();
+        let copied = sqlx::query("VACUUM INTO $1").bind(into).execute(&mut source).await;
+        copied.opening(&copy.as_path().into())?;
+        let store = Self::open_unlocked(&partial.path).await?;
+        let used = store.fetch_value("SELECT EXISTS (SELECT 1 FROM session)", (), "read the copy").await;
+        if !used.unwrap_or(false) {
+            let reason = "tallyd never worked on the copy; name a copy of its database";
+            return Err(StoreError::Copy { path: database, reason: reason.into() });
+        }
+        store.migrate().await?;
+        let changes = store.outbox_counts().await?;
+        let mut write = store.begin_write(Durability::Full).await?;
+        write.restore_declare(at).await?;
+        write.commit().await?;
+        store.close().await?;
+        let kept = with_suffix(&database, &format!(".before-{}", at.to_rfc3339().replace(':', "")));
+        give_and_move_aside(&partial.path, &database, &kept)
+            .map_err(StoreError::of_file("move aside the database", &database))?;
+        partial.publish_as(&database).await?;
+        Ok((kept, changes))
     }
 
     /// Removes the oldest copies beyond `keep` in a folder and returns their number. A copy has the name of a
@@ -201,6 +242,21 @@ impl PartialCopy {
         let named = named.unwrap_or_else(|broken| resume_unwind(broken.into_panic()));
         named.map_err(StoreError::of_file("move the copy to", to))
     }
+}
+
+/// Gives a copy the mode and owner of the database, and renames the database with its log and index.
+fn give_and_move_aside(copy: &Path, database: &Path, kept: &Path) -> io::Result<()> {
+    std::fs::set_permissions(copy, Permissions::from_mode(GROUP_MODE))?;
+    let owner = std::fs::metadata(database).or_else(|_| std::fs::metadata(parent_folder(database)))?;
+    // Only root may give files away. For others the group of the folder decides.
+    drop(chown(copy, Some(owner.uid()), Some(owner.gid())));
+    for end in ["-wal", "-shm", ""] {
+        match std::fs::rename(with_suffix(database, end), with_suffix(kept, end)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 impl Drop for PartialCopy {

@@ -33,8 +33,11 @@ pub enum StoreError {
     },
     /// The schema cannot be migrated, or is newer than this program.
     #[error(
-        "cannot bring the database {database} up to date: {source}; \
-         if it was written by a newer tallyd, install that version again"
+        "cannot bring the database {database} up to date: {source}{}",
+        match source {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error_advice(error),
+            _ => "; if it was written by a newer tallyd, install that version again",
+        }
     )]
     Migrate {
         /// The database.
@@ -89,8 +92,8 @@ pub enum StoreError {
     },
     /// The file at the path is no longer the open database.
     #[error(
-        "the database {path} was {file_change} while tallyd used it. tallyd stops, because later writes would be \
-         lost; restart it to use the file that is at this path now"
+        "the file {path} was {file_change} while tallyd used it. tallyd stops, because later writes would be lost, or \
+         another tallyd could work beside it; restart it to use the file that is at this path now"
     )]
     FileReplaced {
         /// Path of the file.

@@ -6,7 +6,7 @@
 //! mode of an existing file is its owner's decision and stays.
 
 use std::fmt;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -76,10 +76,14 @@ pub struct FileId {
 }
 
 impl FileId {
+    pub(super) fn from_metadata(found: &Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
+
     /// Returns the identity of the file with this name; `None`: there is none.
     pub fn from_path(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
-            Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),
+            Ok(found) => Ok(Some(Self::from_metadata(&found))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

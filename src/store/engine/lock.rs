@@ -18,6 +18,7 @@ const INSTANCE: &str = "instance ";
 #[derive(Debug)]
 pub struct DatabaseLock {
     file: File,
+    path: PathBuf,
 }
 
 /// State of a lock.
@@ -67,7 +68,7 @@ impl DatabaseLock {
             .map_err(|source| LockError::File { path: path.clone(), source })?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self { file }),
+                Ok(()) => return Ok(Self { file, path }),
                 // [`DatabaseLock::inspect`] shares the lock for an instant, and that must not fail a start.
                 Err(TryLockError::WouldBlock) if is_inspected(&file) => std::thread::yield_now(),
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
@@ -117,6 +118,12 @@ impl DatabaseLock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the path of the lock file, and the identity of the held file, which keeps no other process away once
+    /// it is not at its path.
+    pub(super) fn opened_file(&self) -> io::Result<(PathBuf, FileId)> {
+        Ok((self.path.clone(), FileId::from_metadata(&self.file.metadata()?)))
     }
 
     pub(super) fn write_file_id(&self, opened: FileId) -> io::Result<()> {

@@ -45,8 +45,9 @@ pub struct Store {
     /// Position file; `None` unless this process holds the lock.
     pub(super) position_file: Option<Arc<PositionFile>>,
     pub(super) fence: Arc<Fence>,
-    /// Path by which the lock's holder opened the database, and the identity of the file then.
-    opened_file: Option<(PathBuf, FileId)>,
+    /// Path by which the lock's holder opened the database, and that of the lock, each with the identity of the file
+    /// then.
+    opened_files: Vec<(PathBuf, FileId)>,
     /// Person who decides with this handle; `None`: the daemon.
     pub(super) decider: Option<Arc<str>>,
 }
@@ -84,6 +85,9 @@ impl Store {
             Some(server) => Self::open_server(&location, server, &opening).await?,
             None => Self::open_file(&location, lock, &opening).await?,
         };
+        let held =
+            lock.opened_file().map_err(|error| StoreError::of_opening(store.location())(error.into()))?;
+        store.opened_files.push(held);
         // By the file that the path leads to, like the lock.
         store.position_file = Some(Arc::new(PositionFile::for_database(&resolve_path(store.path()))));
         store.refuse_moved_to_lead().await?;
@@ -116,7 +120,7 @@ impl Store {
         if let Some(opened) = opened {
             lock.write_file_id(opened).map_err(|error| failed(error.into()))?;
         }
-        store.opened_file = opened.map(|opened| (location.path().to_owned(), opened));
+        store.opened_files.extend(opened.map(|opened| (location.path().to_owned(), opened)));
         Ok(store)
     }
 
@@ -138,17 +142,19 @@ impl Store {
         Ok(store)
     }
 
-    /// Fails with [`StoreError::FileReplaced`] if the path names another file than the opened one, because
-    /// later writes would be lost. A path that cannot be read is no error.
+    /// Fails with [`StoreError::FileReplaced`] if a path names another file than the opened one: later writes would
+    /// be lost, or another process would hold the lock too. A path that cannot be read is no error.
     pub fn check_in_place(&self) -> Result<()> {
-        let Some((path, opened)) = &self.opened_file else { return Ok(()) };
-        let Ok(now) = FileId::from_path(path) else { return Ok(()) };
-        let how = match now {
-            Some(now) if now == *opened => return Ok(()),
-            Some(_) => "replaced by another file",
-            None => "removed",
-        };
-        Err(StoreError::FileReplaced { path: path.clone(), file_change: how })
+        for (path, opened) in &self.opened_files {
+            let how = match FileId::from_path(path) {
+                Ok(Some(now)) if now == *opened => continue,
+                Ok(Some(_)) => "replaced by another file",
+                Ok(None) => "removed",
+                Err(_) => continue,
+            };
+            return Err(StoreError::FileReplaced { path: path.clone(), file_change: how });
+        }
+        Ok(())
     }
 
     /// Opens the database beside a lock holder, to read and to insert changes, without migrations and
@@ -171,7 +177,7 @@ impl Store {
         if store.location().server().is_none() {
             let opened =
                 FileId::from_path(store.path()).map_err(StoreError::of_file("open", store.path()))?;
-            store.opened_file = opened.map(|opened| (location.path().to_owned(), opened));
+            store.opened_files.extend(opened.map(|opened| (location.path().to_owned(), opened)));
         }
         Ok(store)
     }
@@ -229,7 +235,15 @@ impl Store {
         };
         let readers = [reader(), reader()];
         let fence = Arc::default();
-        Ok(Self { readers, writer, location, position_file: None, fence, opened_file: None, decider: None })
+        Ok(Self {
+            readers,
+            writer,
+            location,
+            position_file: None,
+            fence,
+            opened_files: Vec::new(),
+            decider: None,
+        })
     }
 
     /// Returns a handle whose events and inserted changes name this person.

@@ -53,7 +53,9 @@ impl Store {
         let missing = file.filter(|file| file.is_missing());
         let description = match (copied_at, missing) {
             (Some(at), _) if is_declared => {
-                format!("`tallyd restored` declared at {at} that the database was restored")
+                format!(
+                    "the database was restored, as `tallyd restore` or `tallyd restored` declared at {at}"
+                )
             }
             (Some(at), _) => format!("the database is a copy made at {at}"),
             (None, Some(file)) => {

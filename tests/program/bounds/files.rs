@@ -106,6 +106,65 @@ async fn a_command_gives_up_and_says_who_is_in_the_way() {
     assert!(!String::from_utf8(checked.stdout).unwrap().contains("another program"));
 }
 
+/// A timer starts the next `run --once` while this one would still wait, and the next would find the lock taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_once_beside_a_foreign_lock_ends_with_the_reason_and_lets_the_lock_go() {
+    let world = World::new().await;
+    if world.is_on_server("BEGIN IMMEDIATE is the lock of a file") {
+        return;
+    }
+    let config = configured(&world, "");
+    world.make().await;
+    let mut other = world.outsider().await.into_sqlite();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let once = program(&config).args(["run", "--once"]).output();
+    let output = tokio::time::timeout(Duration::from_secs(60), once).await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("another program holds a write transaction open"), "{said}");
+    other.execute("ROLLBACK").await.unwrap();
+    assert_eq!(tallyd(&config, &["run", "--once"]).await.status.code(), Some(0));
+}
+
+/// A foreign lock that comes while `run --once` works ends the run within its patience.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_once_that_cannot_commit_any_more_ends_with_the_reason() {
+    let world = World::new().await;
+    if world.is_on_server("BEGIN IMMEDIATE is the lock of a file") {
+        return;
+    }
+    world.track_all().await;
+    let daemon = world.daemon().await;
+    let mut other = world.outsider().await.into_sqlite();
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(90), daemon.run_once()).await.unwrap();
+    let error = ended.err().unwrap().to_string();
+    assert!(error.contains("another program holds a write transaction open"), "{error}");
+}
+
+/// A replay whose disk is full names the disk, not a version, and leaves no part of a file.
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+async fn a_replay_on_a_full_disk_says_so_and_leaves_nothing() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    world.make().await;
+    let small = world.path.with_file_name("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
+    if !std::process::Command::new("mount").args(mount).arg(&small).status().is_ok_and(|done| done.success())
+    {
+        println!("skipped: only root may mount a small disk");
+        return;
+    }
+    let output = tallyd(&config, &["replay", "--into", small.join("m.db").to_str().unwrap()]).await;
+    let left = std::fs::read_dir(&small).unwrap().count();
+    assert!(std::process::Command::new("umount").arg(&small).status().unwrap().success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the disk is full") && !said.contains("newer"), "{said}");
+    assert_eq!((output.status.code(), left), (Some(1), 0), "{said}");
+}
+
 /// A reload waits for the database too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {

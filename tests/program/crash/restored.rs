@@ -5,6 +5,7 @@
 
 use super::rig::{self, Moved};
 use crate::support::World;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use tallyd::daemon::Daemon;
@@ -389,6 +390,65 @@ async fn a_change_that_was_held_or_in_doubt_in_the_copy_does_not_go_on_by_itself
         let (state, reason, _) = world.fate(key).await;
         assert_eq!((state.as_str(), reason.as_str()), ("held", "restored"), "{key}");
     }
+    kill(daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_put_back_by_a_command_and_the_database_before_is_kept() {
+    let world = World::new().await;
+    if world.is_on_server("PostgreSQL makes its own copies") {
+        return;
+    }
+    let clock = Moved::new();
+    let config = rig::config_file(&world, "");
+    let said = |output: &std::process::Output| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let daemon = rig::daemon(&world, "", &clock).await;
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
+    world.change("old", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
+    let copy = world.path.with_file_name("copy.db");
+    daemon.context().store.backup_create(&copy, clock.now(), |_, _| {}).await.unwrap();
+    let restore = ["restore", copy.to_str().unwrap()];
+    let (code, text) = said(&rig::program(&config, &restore).await);
+    assert!(code == Some(1) && text.contains("Stop it (`sudo systemctl stop tallyd`)"), "{text}");
+    run(&daemon, JobKind::Push).await;
+    kill(daemon).await;
+
+    // What is no copy changes nothing.
+    let text_file = world.path.with_file_name("notes.txt");
+    std::fs::write(&text_file, "these are no pages of a database, but a note of some length").unwrap();
+    let empty = world.path.with_file_name("empty.db");
+    std::fs::write(&empty, "").unwrap();
+    for wrong in [&text_file, &empty, &world.path.with_file_name("none.db")] {
+        let (code, text) = said(&rig::program(&config, &["restore", wrong.to_str().unwrap()]).await);
+        assert_eq!(code, Some(1), "{text}");
+        assert_eq!(world.fate("old").await.0, "applied", "{text}");
+    }
+
+    let (code, text) = said(&rig::program(&config, &restore).await);
+    assert!(
+        code == Some(0) && text.contains("pending") && text.contains("outbox list --state held"),
+        "{text}"
+    );
+    let mode = std::fs::metadata(&world.path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o660, "the group of the programs writes to it");
+    let kept = text.split_once("is kept as ").unwrap().1.split(". ").next().unwrap();
+    assert_eq!(
+        rig::number_in(Path::new(kept), "SELECT count(*) FROM outbox WHERE state = 'applied'").await,
+        1
+    );
+    let daemon = rig::daemon(&world, "", &clock).await;
+    assert_eq!(world.fate("old").await.1, "restored");
+    kill(daemon).await;
+
+    // A file of another tool has no marker, and no position file tells either.
+    let (code, text) = said(&rig::program(&config, &["restore", kept]).await);
+    assert_eq!(code, Some(0), "{text}");
+    let daemon = rig::daemon(&world, "", &clock).await;
+    world.change("again", "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
+    assert_eq!(world.fate("again").await.1, "restored");
     kill(daemon).await;
 }
 

@@ -36,7 +36,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Comman
     match command {
         Command::TopSelling(args) => args.output.list(
             &store.top_sellers(args.months).await?,
-            "no top seller is known yet; run: tallyd job run top_selling",
+            "no top seller is known: the job `top_selling` has not run (tallyd job list), or the platform listed none",
             ["month", "rank", "sku", "name", "sold", "amount"],
             |row| {
                 let (month, amount) = (month_text(row.year, row.month), amount_text(row.amount_sold));
@@ -45,7 +45,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Comman
         ),
         Command::BusinessHealth(args) => args.output.list(
             &store.business_health(args.months).await?,
-            "no month is known yet; run: tallyd job run business_health",
+            "no month is known: the job `business_health` has not run (tallyd job list), or the platform has none",
             [
                 "month",
                 "revenue",

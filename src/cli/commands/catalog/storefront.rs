@@ -16,7 +16,7 @@ pub(in crate::cli) async fn storefront_command(context: &CliContext, command: Co
     let Command::List(output) = command;
     output.list(
         &context.open_store().await?.storefront_list().await?,
-        "no storefront is known yet; run: tallyd job run storefronts",
+        "no storefront is known: the job `storefronts` has not run (tallyd job list), or the platform listed none",
         ["storefront", "name", "type", "active", "missing since"],
         |row| cells![row.id, row.name, row.kind, row.is_active, row.missing_since.as_ref().map(local_text)],
     )

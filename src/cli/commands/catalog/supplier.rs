@@ -16,7 +16,7 @@ pub(in crate::cli) async fn supplier_command(context: &CliContext, command: Comm
     let Command::List(output) = command;
     output.list(
         &context.open_store().await?.supplier_list().await?,
-        "no supplier is known yet; run: tallyd job run suppliers",
+        "no supplier is known: the job `suppliers` has not run (tallyd job list), or the platform listed none",
         ["supplier", "name", "active", "account", "address", "missing since"],
         |row| {
             cells![

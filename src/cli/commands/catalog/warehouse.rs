@@ -19,7 +19,7 @@ pub(in crate::cli) async fn warehouse_command(context: &CliContext, command: Com
     match command {
         Command::List(output) => output.list(
             &context.open_store().await?.warehouse_list().await?,
-            "no warehouse is known yet; run: tallyd job run warehouses",
+            "no warehouse is known: the job `warehouses` has not run (tallyd job list), or the platform listed none",
             ["warehouse", "name", "type", "active", "account", "missing since"],
             |row| {
                 cells![

@@ -54,7 +54,8 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
             KeyState::Refused => format!("keys: the platform refuses them: {why}\n"),
             KeyState::NotKnown => format!(
                 "keys: not known, because the answer is not that of the platform's work queue: {why}\n      \
-                 check service.base_url ({base_url}) and the network, then run the check again\n"
+                 check the network, service.base_url ({base_url}), and service.proxy and service.ca_file if they are set, \
+                 then run the check again\n"
             ),
         });
     }

@@ -41,7 +41,7 @@ pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArg
     let config = read_config(file.clone()).await.map_err(|why| CommandFailure::multiline(why, 2))?;
     let logging = logging::init_logging(config.log.format, config.log.level)?;
     if args.once {
-        let daemon = Daemon::start_with_retry(config, Arc::new(SystemClock)).await?;
+        let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
         return on_runtime_thread(run_once(daemon)).await;
     }
     let start = Daemon::start_or_stand_by(config, Arc::new(SystemClock));
@@ -84,7 +84,8 @@ async fn run_once(daemon: Daemon) -> CommandResult {
     if !once.skipped.is_empty() {
         let skipped: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
         text.push_str(&format!(
-            "{} cannot be reached; these jobs did not run: {}. Check `service.base_url` and the network\n",
+            "{} cannot be reached; these jobs did not run: {}. Check the network, `service.base_url`, and \
+             `service.proxy` and `service.ca_file` if they are set\n",
             plain_line(&base_url),
             skipped.join(", ")
         ));

@@ -1,4 +1,4 @@
-//! Commands on the journal and the database: `job`, `journal`, `replay`, `backup`, `restored` and `move`.
+//! Commands on the journal and the database: `job`, `journal`, `replay`, `backup`, `restore`, `restored` and `move`.
 
 pub(in crate::cli) mod backup;
 pub(in crate::cli) mod entries;

@@ -6,7 +6,7 @@ use crate::cli::output::{TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::model::{Position, Timestamp};
 use crate::projection::{JournalReplay, ReplayReport};
-use crate::store::{RowDifference, TableComparison};
+use crate::store::{DatabaseLocation, RowDifference, TableComparison};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -31,10 +31,9 @@ pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArg
         let file = args.into.display();
         return Err(CommandFailure::usage(format!("{file} exists already; name a new file")));
     }
-    let replay =
-        JournalReplay::start_empty(context.readable_config()?.database.location()?, &args.into).await?;
+    let live = context.readable_config()?.database.location()?;
     // A partial file must not be taken for a mirror.
-    replay_and_compare(replay, &args, until).await.inspect_err(|_| remove_database(&args.into))
+    replay_and_compare(live, &args, until).await.inspect_err(|_| remove_database(&args.into))
 }
 
 /// Removes a database file with its `-wal` and `-shm` files, if present.
@@ -47,10 +46,11 @@ pub(super) fn remove_database(file: &Path) {
 }
 
 async fn replay_and_compare(
-    mut replay: JournalReplay,
+    live: DatabaseLocation,
     args: &ReplayArgs,
     until: Option<Timestamp>,
 ) -> CommandResult {
+    let mut replay = JournalReplay::start_empty(live, &args.into).await?;
     let end = replay.last_position(until).await?;
     project_with_progress(&mut replay, end).await?;
     let file = args.into.display().to_string();
