@@ -435,7 +435,8 @@ mod tests {
             store.fetch_all(AssertSqlSafe(sql), ("[]", 0), "explain").await.unwrap();
         let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
         // The rows of the statement itself: stock levels, their spellings and facts, the newest session, the restores.
-        let small = ["json_each", "CONSTANT", "k", "m", "h", "l", "newest", "session", "last_restore"];
+        let small =
+            ["json_each", "CONSTANT", "k", "m", "h", "l", "newest", "session", "last_restore", "brake_trip"];
         let is_whole = |step: &&&str| {
             let scanned = step.strip_prefix("SCAN ").and_then(|scan| scan.split(' ').next());
             step.contains("AUTOMATIC") || scanned.is_some_and(|scanned| !small.contains(&scanned))

@@ -45,8 +45,8 @@ const MORE_ROWS: &str = "
     INSERT INTO units_taken VALUES (1, 2, 3, 4, 5);
     INSERT INTO count_resolution VALUES (1, NULL, NULL, NULL)";
 
-/// Unpacks a database of tests/fixtures and starts a daemon of this version on it once. A change in doubt is
-/// added to those of the fixture.
+/// Unpacks a database of tests/fixtures and starts a daemon of this version on it once. The restore that this start
+/// notices is released. A change in doubt is added to those of the fixture.
 async fn fixture(name: &str, dir: &Path) -> PathBuf {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
     let path = dir.join(name).with_extension("");
@@ -54,7 +54,8 @@ async fn fixture(name: &str, dir: &Path) -> PathBuf {
     fixture::start(&path).await;
     let update = "UPDATE outbox SET revision = revision + 1, state_changed_ms = 1";
     let doubt = format!(
-        "INSERT INTO outbox (key, kind, body) VALUES ('doubt', 'quantity.adjust', '{{}}');
+        "UPDATE brake_trip SET released_ms = at_ms;
+         INSERT INTO outbox (key, kind, body) VALUES ('doubt', 'quantity.adjust', '{{}}');
          {update}, state = 'sending', exchange_id = 1 WHERE key = 'doubt';
          {update}, state = 'in_doubt', reason = 'lost' WHERE key = 'doubt';
          {MORE_ROWS}"
