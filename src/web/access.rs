@@ -1,4 +1,4 @@
-//! The token that lets a person in, the cookies that it is exchanged for, and the limit of wrong tokens.
+//! The token that lets a person in, and the cookies that it is exchanged for.
 //!
 //! The token is 32 random bytes as hexadecimal digits in a file that only its owner may read. A cookie names a session
 //! of this process; after a restart the person opens the address with the token again. Secrets are kept and compared
@@ -27,10 +27,6 @@ const SESSION_LIFE: Duration = Duration::from_hours(12);
 const SESSIONS_MAX: usize = 1000;
 /// Largest number of forms that a session sends, because their results are kept.
 const FORMS_MAX: usize = 10_000;
-/// Wrong tokens within [`WRONG_WINDOW`] after which further wrong ones are not logged. The right one is always taken:
-/// a foreign page can send wrong ones.
-const WRONG_MAX: usize = 10;
-const WRONG_WINDOW: Duration = Duration::from_secs(60);
 /// Largest token file that is read.
 const TOKEN_FILE_MAX: u64 = 4096;
 
@@ -92,22 +88,14 @@ pub(super) enum TokenExchange {
     /// Value of the `Set-Cookie` header.
     Cookie(String),
     Wrong,
-    /// Too many wrong tokens in the last minute.
-    TooMany,
 }
 
-/// The token's digest, the sessions, and the times of the last wrong tokens.
+/// The token's digest, and the sessions.
 pub(super) struct AccessControl {
     token: [u8; 32],
     cookie_name: String,
-    state: Mutex<AccessState>,
-}
-
-#[derive(Default)]
-struct AccessState {
     /// Sessions by the digests of their cookies.
-    sessions: HashMap<[u8; 32], Arc<WebSession>>,
-    wrong: Vec<Moment>,
+    sessions: Mutex<HashMap<[u8; 32], Arc<WebSession>>>,
 }
 
 impl AccessControl {
@@ -125,30 +113,25 @@ impl AccessControl {
     }
 
     fn new(token: &str, port: u16) -> Self {
-        Self { token: digest(token), cookie_name: format!("tallyd-{port}"), state: Mutex::default() }
+        Self { token: digest(token), cookie_name: format!("tallyd-{port}"), sessions: Mutex::default() }
     }
 
     /// Exchanges a token for a cookie. `is_encrypted`: the browser reached a proxy by HTTPS.
     pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> io::Result<TokenExchange> {
-        let mut state = locked(&self.state);
         if !is_same(&digest(token), &self.token) {
-            state.wrong.retain(|at| now.duration_since(*at) < WRONG_WINDOW);
-            if state.wrong.len() >= WRONG_MAX {
-                return Ok(TokenExchange::TooMany);
-            }
-            state.wrong.push(now);
             return Ok(TokenExchange::Wrong);
         }
         let (cookie, csrf) = (random_text()?, random_text()?);
         let session = WebSession::new(now.plus(SESSION_LIFE), csrf);
-        state.sessions.retain(|_, session| session.expires > now);
-        if state.sessions.len() >= SESSIONS_MAX {
-            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.expires);
+        let mut sessions = locked(&self.sessions);
+        sessions.retain(|_, session| session.expires > now);
+        if sessions.len() >= SESSIONS_MAX {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.expires);
             if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
-                state.sessions.remove(&oldest);
+                sessions.remove(&oldest);
             }
         }
-        state.sessions.insert(digest(&cookie), Arc::new(session));
+        sessions.insert(digest(&cookie), Arc::new(session));
         let secure = if is_encrypted { "; Secure" } else { "" };
         Ok(TokenExchange::Cookie(format!(
             "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
@@ -163,8 +146,8 @@ impl AccessControl {
             let (name, value) = pair.trim().split_once('=')?;
             (name == self.cookie_name).then(|| digest(value))
         };
-        let state = locked(&self.state);
-        let session = cookies.split(';').filter_map(named).find_map(|digest| state.sessions.get(&digest));
+        let sessions = locked(&self.sessions);
+        let session = cookies.split(';').filter_map(named).find_map(|digest| sessions.get(&digest));
         session.filter(|session| session.expires > now).cloned()
     }
 }

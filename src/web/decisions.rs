@@ -7,6 +7,7 @@ use super::WebState;
 use super::access::{PageNotice, WebSession};
 use super::layout::{PageFailure, PageResult, json_response};
 use super::request::{PageRequest, wants_json};
+use crate::health::Finding;
 use crate::model::Timestamp;
 use crate::outbox::derived_key;
 use crate::present::queue::{ChangeToQueue, QueueError, queue_changes};
@@ -40,7 +41,8 @@ pub(super) async fn act_once(
     let mut done = form.lock().await;
     if let Some(DoneForm(to, first)) = &*done {
         let text = format!("this form is known already, and nothing was done again; the first time: {first}");
-        return answer(&session, wants_json(request.headers()), to, PageNotice { is_done: false, text });
+        let visit = (&*session, wants_json(request.headers()));
+        return answer(visit, to, PageNotice { is_done: false, text }, &[]);
     }
     let response = next.run(request).await;
     *done = response.extensions().get().cloned();
@@ -51,15 +53,22 @@ pub(super) async fn act_once(
 pub(super) fn answer_form(request: &PageRequest, to: &str, result: ActionResult) -> PageResult {
     let done = result.as_ref().ok().map(|notice| DoneForm(to.to_owned(), notice.text.clone()));
     let notice = result.unwrap_or_else(|text| PageNotice { is_done: false, text });
-    let mut response = answer(&request.session, request.wants_json, to, notice);
+    let visit = (&*request.session, request.wants_json);
+    let mut response = answer(visit, to, notice, &request.findings);
     done.map(|done| response.extensions_mut().insert(done));
     Ok(response)
 }
 
-fn answer(session: &WebSession, wants_json: bool, to: &str, notice: PageNotice) -> Response {
+fn answer(
+    (session, wants_json): (&WebSession, bool),
+    to: &str,
+    notice: PageNotice,
+    findings: &[Finding],
+) -> Response {
     if wants_json {
         let status = if notice.is_done { StatusCode::OK } else { StatusCode::CONFLICT };
-        return json_response(status, &json!({"done": notice.is_done, "message": notice.text}));
+        let data = json!({"done": notice.is_done, "message": notice.text, "findings": findings});
+        return json_response(status, &data);
     }
     session.leave_notice(notice);
     (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
@@ -99,7 +108,11 @@ impl WebState {
         let change = ChangeToQueue { key, kind, body, priority: 1 };
         match queue_changes(&self.store, std::slice::from_ref(&change)).await {
             Ok(0) => Ok(Err(format!("the key `{}` is known already; nothing was queued", change.key))),
-            Ok(_) => Ok(success(format!("change {} is queued; the daemon sends it", change.key))),
+            Ok(_) => {
+                let next = request.findings.first();
+                let next = next.map_or_else(|| "the daemon sends it".to_owned(), Finding::full_text);
+                Ok(success(format!("change {} is queued; {next}", change.key)))
+            }
             Err(QueueError::Store(error)) => Err(error.into()),
             Err(error) => Ok(Err(error.to_string())),
         }

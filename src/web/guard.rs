@@ -147,11 +147,6 @@ fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
             tracing::warn!(event = event::WEB_DENIED, "someone opened the page with a wrong token");
             refuse(StatusCode::UNAUTHORIZED, "this token is wrong\n")
         }
-        Ok(TokenExchange::TooMany) => {
-            let mut answer = refuse(StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens; wait a minute\n");
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
-            answer
-        }
         Err(error) => {
             tracing::error!(event = event::WEB_FAILED, "cannot make a cookie: {error}");
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot make a cookie; see its log\n")

@@ -1,6 +1,7 @@
 //! The frame of a page, and its small parts: links, texts, times, forms.
 
 use super::access::PageNotice;
+use super::pages::finding_block;
 use super::request::{FormFields, PageRequest};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
@@ -81,7 +82,11 @@ pub(super) fn respond(
     let notice = if request.is_refresh { None } else { request.session.take_notice() };
     let body = html! {
         @if let Some(PageNotice { is_done, text: result }) = notice {
-            p.notice.refused[!is_done] role="status" { (sentence(&result)) }
+            // Green says that nothing is left to do.
+            p.notice.refused[!is_done].note[!request.findings.is_empty()] role="status" { (sentence(&result)) }
+        }
+        @if request.path != "/" {
+            div id="findings" data-live { @for finding in &request.findings { (finding_block(finding)) } }
         }
         (body())
     };

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `server.rs` | sockets: limits of connections, heads and times |
 //! | `guard.rs` | the checks of a request before its page sees it, and the headers of each answer |
-//! | `access.rs` | the token, the cookies, and the limit of wrong tokens |
+//! | `access.rs` | the token, the cookies, and the forms that were sent |
 //! | `hosts.rs` | the names under which the page may be asked for |
 //! | `request.rs` | a request as a page sees it: session, fields, wanted form of the answer |
 //! | `layout.rs` | the frame of a page, and its small parts: times, texts, links |

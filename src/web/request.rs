@@ -4,6 +4,7 @@ use super::WebState;
 use super::access::WebSession;
 use super::layout::PageFailure;
 use super::live::change_mark;
+use crate::health::Finding;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -67,6 +68,8 @@ pub(super) struct PageRequest {
     pub(super) is_refresh: bool,
     /// State of the database before the page was made.
     pub(super) mark: String,
+    /// Pauses, and what needs an operator. Each page and each form's answer says it.
+    pub(super) findings: Vec<Finding>,
     /// False in read-only mode: the page shows no forms.
     pub(super) may_act: bool,
 }
@@ -83,10 +86,15 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
             web.stop.cancel();
             return Err(PageFailure::from(error).into_response());
         }
+        let findings = match web.status().await.map_err(|error| PageFailure::from(error).into_response())? {
+            Ok(status) => status.health.shown_findings().cloned().collect(),
+            Err(finding) => vec![finding],
+        };
         // Without a mark, the first event makes the browser read the page again.
         let mark = change_mark(&web.store).await.unwrap_or_default();
         Ok(Self {
             mark,
+            findings,
             is_refresh: parts.headers.contains_key(REFRESH_HEADER),
             session: Arc::clone(session),
             path: parts.uri.path().to_owned(),

@@ -71,7 +71,7 @@ fn banner(findings: &[Finding]) -> Markup {
     }
 }
 
-fn finding_block(finding: &Finding) -> Markup {
+pub(in crate::web) fn finding_block(finding: &Finding) -> Markup {
     let class = if finding.needs_operator() { "trouble" } else { "note" };
     html! {
         div.banner.(class) data-finding=(finding.code) {

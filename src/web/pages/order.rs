@@ -4,6 +4,7 @@ use crate::model::OrderId;
 use crate::present::orders::OrderDetail;
 use crate::present::queue::without_nulls;
 use crate::store::{AllocationRow, ShipmentItemRow};
+use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
@@ -142,7 +143,7 @@ fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> 
                     label for="shipment" { "Shipment" }
                     select id="shipment" name="shipment" {
                         @for (id, status) in shipments {
-                            option value=(id) { (id) " " (status.as_deref().unwrap_or_default()) }
+                            option value=(id) { (id) " " (plain_line(status.as_deref().unwrap_or_default())) }
                         }
                     }
                     label for="tracking" { "Tracking number" }

@@ -172,7 +172,10 @@ fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Tim
 
 fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup {
     let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
-    let may_select = request.may_act && (!row.state.is_final() || row.state == ChangeState::Rejected);
+    // The value of a box is the key as it is, so a key that a page must mask has none; its own page has the forms.
+    let may_select = request.may_act
+        && (!row.state.is_final() || row.state == ChangeState::Rejected)
+        && plain_line(&row.key) == *row.key;
     html! {
         tr {
             th scope="row" {

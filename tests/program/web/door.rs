@@ -49,13 +49,11 @@ async fn the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_do_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_ten_wrong_tokens_a_minute_the_right_one_is_taken() {
+async fn wrong_tokens_keep_the_right_one_out_at_no_number() {
     let (_world, visit) = visit().await;
-    for _ in 0..10 {
+    for _ in 0..50 {
         assert_eq!(visit.raw("GET /?token=wrong HTTP/1.1\r\n").await.status, 401);
     }
-    let answer = visit.raw("GET /?token=wrong HTTP/1.1\r\n").await;
-    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("60")));
     let answer = visit.raw(&format!("GET /?token={} HTTP/1.1\r\n", visit.token)).await;
     assert_eq!(answer.status, 303, "a foreign page that asks for wrong ones keeps nobody out");
     assert_eq!(visit.get("/").await.status, 200, "who is in stays in");

@@ -151,3 +151,39 @@ async fn a_decision_on_a_change_that_has_moved_on_is_refused() {
     assert_eq!(world.fate("count").await.0, "cancelled");
     daemon.stop().await;
 }
+
+/// Nothing says that the daemon sends a change while it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_and_the_answer_to_a_form_say_what_a_change_waits_for() {
+    let world = world_with("").await;
+    let visit = Visit::start(&world).await;
+    let (sku, warehouse, _) = level(&world).await;
+    let (page, csrf, warehouse) = (page_of(&sku), visit.csrf().await, warehouse.to_string());
+    let adjust = async |once: &str| -> Value {
+        let fields = [("csrf", &*csrf), ("once", once), ("action", "adjust"), ("warehouse", &*warehouse)];
+        let fields: Vec<(&str, &str)> = fields.iter().copied().chain([("delta", "-1")]).collect();
+        let answer = visit.send_form(&page, &encoded(&fields), "Accept: application/json\r\n").await;
+        serde_json::from_str(&answer.body).unwrap()
+    };
+    let daemon = world.work().await;
+    let answer = adjust("1").await;
+    assert!(answer["message"].as_str().unwrap().ends_with("is queued; the daemon sends it"), "{answer}");
+    assert_eq!(answer["findings"], json!([]));
+    visit.act("/jobs", &[("action", "pause"), ("job", "push"), ("why", "stock-taking")]).await;
+    let answer = adjust("2").await;
+    assert!(answer["message"].as_str().unwrap().contains("is queued; push is paused"), "{answer}");
+    assert_eq!(answer["findings"][0]["code"], "paused", "{answer}");
+    let served = visit.served(&page, "adjust").await;
+    let fields = [("action", "adjust"), ("delta", "-1")];
+    let answer = visit.send_served(&page, &served, &fields).await;
+    let shown = visit.get(answer.header("location").unwrap()).await.body;
+    assert!(shown.contains("class=\"notice note\"") && shown.contains("data-finding=\"paused\""), "{shown}");
+    visit.act("/jobs", &[("action", "resume"), ("job", "push")]).await;
+    daemon.stop().await;
+    for address in ["/", "/stock", &page, "/outbox", "/orders", "/jobs", "/journal", "/quota"] {
+        let shown = visit.get(address).await.body;
+        assert_eq!(shown.matches("data-finding=\"no_daemon\"").count(), 1, "{address}: {shown}");
+    }
+    let answer = adjust("3").await;
+    assert!(answer["message"].as_str().unwrap().contains("is queued; tallyd does not run"), "{answer}");
+}

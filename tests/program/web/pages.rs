@@ -208,3 +208,21 @@ async fn the_pages_of_stock_hold_each_sku_once() {
     let expected: Vec<String> = (0..250).map(|number| format!("S-{number:03}")).collect();
     assert_eq!(found, expected);
 }
+
+/// A page may be read by a program in a terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_has_a_raw_control_character_of_a_key_a_kind_or_a_reason() {
+    let world = World::new().await;
+    world.track_all().await;
+    let visit = Visit::start(&world).await;
+    world.change("odd \u{1b}[31m key", "no.such.\u{1b}kind", "{\"note\": \"\u{9b}\u{202e}\"}").await;
+    world.change("held", "quantity.set", "{}").await;
+    world.once().await;
+    for address in
+        ["/", "/outbox", "/outbox?state=rejected", "/outbox/odd%20%1B%5B31m%20key", "/journal", "/jobs"]
+    {
+        let shown = visit.get(address).await.body;
+        assert!(shown.contains("</html>"), "{address}: {shown}");
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{address}: {shown:?}");
+    }
+}
