@@ -39,5 +39,5 @@ pub(super) async fn with_wait_notes<T>(context: &CliContext, work: impl Future<O
 async fn first_obstacle(context: &CliContext) -> Option<Finding> {
     let config = context.readable_config().ok()?;
     let store = Store::open_beside(config.database.location().ok()?).await.ok()?;
-    find_obstacles(&config, &context.clock(), &store).await.ok()?.into_iter().next()
+    find_obstacles(config, &context.clock(), &store).await.ok()?.into_iter().next()
 }

@@ -308,7 +308,7 @@ fn from_cron_a_change_is_late_once_a_run_left_it_behind() {
         assert_eq!(health.is_healthy(), late == 0);
         check_alarms(
             &health,
-            &["no_daemon"][..late as usize],
+            if late == 1 { &["no_daemon"] } else { &[] },
             &["1 change waits for the next `tallyd run --once`"],
         );
     }

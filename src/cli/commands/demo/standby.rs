@@ -81,7 +81,7 @@ pub(super) async fn run_and_take_over(
     let unusable =
         |why: String| CommandFailure::usage(format!("the server of `--standby` cannot be used: {why}"));
     let server = PostgresDatabase::new(url, &schema).map_err(unusable)?;
-    let location = DatabaseLocation::on_server(server, &folder.path.join("commands.db"));
+    let location = DatabaseLocation::on_server(server, folder.path.join("commands.db"));
     location.check_server(&SystemClock).await.map_err(|error| unusable(error.to_string()))?;
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
     let configure = |name: &str| {
