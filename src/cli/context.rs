@@ -38,7 +38,7 @@ impl CliContext {
 
     /// Reads a time of an argument, which is local unless it names a zone.
     pub(super) fn parse_time(&self, text: &str) -> Result<Timestamp, CommandFailure> {
-        local_time::parse_time(text, self.now()).map_err(CommandFailure::usage)
+        local_time::parse_any_time(text, self.now()).map_err(CommandFailure::usage)
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.

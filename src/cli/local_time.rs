@@ -120,7 +120,7 @@ fn refuse_ahead(text: &str, at: Timestamp, now: Timestamp) -> Result<Timestamp, 
 }
 
 /// Reads a time as [`parse_time`] does, and takes one that is to come.
-fn parse_any_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+pub(super) fn parse_any_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     match zone() {
         CliZone::Utc => parse_in_zone(text, now, &Utc),
         CliZone::Named(zone) => parse_in_zone(text, now, zone),

@@ -51,9 +51,7 @@ use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
-use std::error::Error as _;
 use std::ffi::OsStr;
-use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -269,7 +267,7 @@ pub fn main(start_pages: StartPages) -> ExitCode {
         Ok(cli) => cli,
         // An error quotes arguments, which text from outside may have become.
         Err(error) if error.use_stderr() => {
-            output::print_error(in_plain_words(&error).trim_end());
+            output::print_error(error.render().to_string().trim_end());
             return ExitCode::from(2);
         }
         Err(help) => help.exit(),
@@ -290,15 +288,6 @@ pub fn main(start_pages: StartPages) -> ExitCode {
             output::print_error(&format!("tallyd: {}", failure.message));
             ExitCode::from(failure.exit_code)
         }
-    }
-}
-
-/// Returns an error of the arguments, without the words of the library about a text that is no number.
-fn in_plain_words(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    match error.source().filter(|cause| cause.is::<ParseIntError>()) {
-        Some(cause) => text.replace(&cause.to_string(), "not a whole number that is possible here"),
-        None => text,
     }
 }
 

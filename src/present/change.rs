@@ -1,16 +1,18 @@
 //! A change with its history and evidence, for decisions that no check of the platform can make.
 
 use super::runs::exchange_json;
-use super::{parse_json, time_text};
-use crate::model::Timestamp;
+use super::status::find_obstacles;
+use super::{ViewError, parse_json, time_text};
+use crate::config::Config;
+use crate::health::Finding;
+use crate::model::{Clock, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};
 use crate::settle;
 use crate::store::{
-    CandidateShipment, ChangeRow, ExchangeRow, InDoubtRow, JournalEvent, Store, StoreError, TransitionRow,
+    CandidateShipment, ChangeRow, ExchangeRow, InDoubtRow, JournalEvent, Store, TransitionRow,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// A change, its transitions and decisions, its exchanges and its evidence.
 pub(crate) struct ChangeDetail {
@@ -25,16 +27,18 @@ pub(crate) struct ChangeDetail {
     /// The condition that settle waits for, and the time of its next check.
     pub(crate) waits_for: Option<(String, Option<Timestamp>)>,
     pub(crate) candidates: Vec<CandidateShipment>,
+    /// The findings that keep a pending change from being sent.
+    pub(crate) obstacles: Vec<Finding>,
 }
 
 impl ChangeDetail {
-    /// Reads a change; `None` if no change has this key. `timeout` is that of a call.
+    /// Reads a change; `None` if no change has this key.
     pub(crate) async fn load(
         store: &Store,
         key: &str,
-        timeout: Duration,
-        now: Timestamp,
-    ) -> Result<Option<Self>, StoreError> {
+        config: &Config,
+        clock: &dyn Clock,
+    ) -> Result<Option<Self>, ViewError> {
         let Some(change) = store.outbox_show(key).await? else { return Ok(None) };
         let id = change.id;
         let candidates = match &change.content.body {
@@ -49,8 +53,12 @@ impl ChangeDetail {
             exchanges: store.change_exchanges(id).await?,
             sent: store.change_last_request(id).await?,
             evidence: store.change_evidence(id).await?,
-            waits_for: settle::describe_wait(store, timeout, now, id).await?,
+            waits_for: settle::describe_wait(store, config.service.timeout, clock.now(), id).await?,
             candidates,
+            obstacles: match change.state {
+                ChangeState::Pending => find_obstacles(config, clock, store).await?,
+                _ => Vec::new(),
+            },
             change,
         }))
     }
@@ -63,6 +71,7 @@ impl ChangeDetail {
         let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "by": row.decided_by, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
+        all["obstacles"] = json!(self.obstacles);
         all["moves"] = self.transitions.iter().map(transition).collect();
         all["decisions"] = self.decisions.iter().map(decision).collect();
         all["exchanges"] = self.exchanges.iter().map(exchange_json).collect();

@@ -63,7 +63,7 @@ pub use journal::prune::PrunedRows;
 pub use journal::reader::{JournalEntry, JournalEvent, JournalReader, RecordedEnd, RecordedRequest};
 pub use journal::run::{ExchangeRow, JobSchedule, RunRow, SessionStart};
 pub use journal::snapshot::{MirrorSnapshot, SnapshotRow};
-pub use mirror::allocations::{AllocationFact, AllocationPage, AllocationRow};
+pub use mirror::allocations::{ALLOCATIONS_OF_ORDER_MAX, AllocationFact, AllocationPage, AllocationRow};
 pub use mirror::balances::BalancesRecorded;
 pub use mirror::balances::absence::{UnshownRow, WITNESSES};
 pub use mirror::balances::history::HISTORY_PRUNED;

@@ -21,7 +21,7 @@ use crate::client::wire;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger};
 use crate::projection;
-use crate::store::{RequestedOrder, StoreError};
+use crate::store::{ALLOCATIONS_OF_ORDER_MAX, RequestedOrder, StoreError};
 use crate::telemetry::event;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -147,6 +147,11 @@ impl<'a> OrdersPass<'a> {
         let unread = self.context.store.allocation_unread(self.context.now(), first).await?;
         for (order, line) in unread {
             let line = UnreadAllocation(order, line);
+            let (lowest, highest) = (LineItemId(i64::MIN), LineItemId(i64::MAX));
+            let of_order = UnreadAllocation(order, lowest)..=UnreadAllocation(order, highest);
+            if self.lines_seen.range(of_order).count() >= ALLOCATIONS_OF_ORDER_MAX as usize {
+                continue;
+            }
             if !self.lines_seen.insert(line) || !self.allocations.may_read_now(line) {
                 continue;
             }

@@ -374,7 +374,7 @@ async fn the_blocks_of_the_readme_run_on_a_fresh_host() {
     let outputs = host.run_page("README.md", &[("curl -s", applied)], &here).await;
     assert_eq!(outputs.len(), 8);
     assert!(outputs[1].contains("accepts the keys"), "{}", outputs[1]);
-    assert!(outputs[3].starts_with("all is well\n"), "{}", outputs[3]);
+    assert!(outputs[3].starts_with("no SKU is tracked"), "{}", outputs[3]);
     assert!(outputs[4].starts_with("1 SKU(s) newly tracked"), "{}", outputs[4]);
     assert!(outputs[6].contains(r#"{"OrderId":40000041}"#), "{}", outputs[6]);
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sqlx_macros::FromRow;
 
 /// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
-const ALLOCATIONS_OF_ORDER_MAX: i64 = 20;
+pub const ALLOCATIONS_OF_ORDER_MAX: u32 = 20;
 
 /// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
 #[derive(Clone, Debug, Serialize)]
@@ -79,7 +79,8 @@ impl Store {
                    WHERE l.missing_since_ms IS NULL AND (CAST($3 AS BIGINT) IS NULL OR t.order_id = $3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND $1 - r.observed_ms >= $2))) unread \
                    WHERE place <= $4 ORDER BY order_id, line_item_id";
-        let values = (now, time::whole_millis(QUIET_READ_INTERVAL), only, ALLOCATIONS_OF_ORDER_MAX);
+        let values =
+            (now, time::whole_millis(QUIET_READ_INTERVAL), only, i64::from(ALLOCATIONS_OF_ORDER_MAX));
         self.fetch_all(sql, values, "find the lines whose allocation is not known").await
     }
 

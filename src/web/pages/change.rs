@@ -28,7 +28,7 @@ pub(super) async fn show_change(
     request: PageRequest,
     Path(key): Path<String>,
 ) -> PageResult {
-    let detail = ChangeDetail::load(&web.store, &key, web.config.service.timeout, web.now()).await?;
+    let detail = ChangeDetail::load(&web.store, &key, &web.config, &*web.clock).await?;
     let Some(detail) = detail else {
         return Err(PageFailure::not_found(format!("no change has the key `{key}`")));
     };

@@ -371,7 +371,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     dock.settle().await;
     let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
     let names = "base_quantity body candidates created_at decisions detail evidence exchange_id exchanges id inserted_by key \
-                 kind mine moves priority reason settled_at state theirs what_to_do written";
+                 kind mine moves obstacles priority reason settled_at state theirs what_to_do written";
     assert_eq!(fields(&all).join(" "), names);
     assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "position", "reason", "state"]);
     let evidence = &all["evidence"];

@@ -6,32 +6,21 @@ use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_text, local_time};
 use crate::cli::output::{TableCell, TextTable, cells, json_line, parse_json, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::health::Finding;
 use crate::model::Timestamp;
 use crate::outbox::{ChangeBody, ChangeState};
 use crate::present::change::{ChangeDetail, change_json};
-use crate::present::status::find_obstacles;
 use crate::store::{ExchangeRow, JournalEvent, TransitionRow};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
-    let (store, timeout) = (context.open_store().await?, context.readable_config()?.service.timeout);
+    let store = context.open_store().await?;
     let key = require_key(&store, key).await?;
-    let detail = ChangeDetail::load(&store, &key, timeout, context.now()).await?;
+    let detail = ChangeDetail::load(&store, &key, context.readable_config()?, &context.clock()).await?;
     let detail = detail.ok_or_else(|| CommandFailure::failed(format!("no change has the key `{key}`")))?;
-    let obstacles = match detail.change.state {
-        ChangeState::Pending => find_obstacles(context.readable_config()?, &context.clock(), &store).await?,
-        _ => Vec::new(),
-    };
-    let json = || {
-        let mut all = detail.to_json();
-        all["obstacles"] = json!(obstacles);
-        all
-    };
-    Ok(output.render(json, || detail_text(&detail, &obstacles)).into())
+    Ok(output.render(|| detail.to_json(), || detail_text(&detail)).into())
 }
 
-fn detail_text(detail: &ChangeDetail, obstacles: &[Finding]) -> String {
+fn detail_text(detail: &ChangeDetail) -> String {
     let mut text = String::new();
     let head = change_json(&detail.change);
     for (name, field) in head.as_object().into_iter().flatten() {
@@ -48,7 +37,7 @@ fn detail_text(detail: &ChangeDetail, obstacles: &[Finding]) -> String {
             other => text.push_str(&format!("{name:<14} {}\n", json_line(other))),
         }
     }
-    for obstacle in obstacles {
+    for obstacle in &detail.obstacles {
         text.push_str(&format!("{:<14} {}\n", "not sent", plain_line(&local_sentence(obstacle.full_text()))));
     }
     if let Some(what) = detail.what_to_do() {

@@ -5,7 +5,7 @@ use crate::cli::change::{
     without_nulls,
 };
 use crate::cli::context::CliContext;
-use crate::cli::local_time::parse_dated_time;
+use crate::cli::local_time::{parse_dated_time, parse_time};
 use crate::cli::{CommandFailure, CommandResult, csv};
 use crate::model::Timestamp;
 use clap::{Args, Subcommand};
@@ -96,7 +96,8 @@ fn check_count(quantity: i64) -> Result<i64, String> {
 pub(in crate::cli) async fn quantity_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
         Command::Set(args) => {
-            let counted_at = args.counted_at.as_deref().map(|text| context.parse_time(text)).transpose()?;
+            let counted_at = args.counted_at.as_deref().map(|text| parse_time(text, context.now()));
+            let counted_at = counted_at.transpose().map_err(CommandFailure::usage)?;
             let body = json!({
                 "sku": args.level.sku, "warehouse_id": warehouse_id(context, &args.level.warehouse).await?,
                 "quantity": args.quantity, "seen": args.seen, "counted_at": counted_at.map(Timestamp::to_rfc3339),
