@@ -136,9 +136,6 @@ impl Kind {
     }
 }
 
-/// Kinds that meet faults of the product which are being mended; enabled by their names alone.
-const COMING: [Kind; 5] = [Kind::Forms, Kind::Files, Kind::Restore, Kind::Fields, Kind::Trigger];
-
 /// The enabled kinds.
 #[derive(Clone, Debug)]
 pub struct Kinds(Vec<Kind>);
@@ -157,8 +154,7 @@ impl Kinds {
         assert_eq!(strange, None, "TALLYD_WEATHER knows {:?}", Kind::ALL.map(|(name, _)| name));
         let is_on =
             |name: &str| (on.is_empty() || on.contains(&name)) && !off.iter().any(|off| &off[1..] == name);
-        let chosen = Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect());
-        if on.is_empty() { chosen.without(&COMING) } else { chosen }
+        Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect())
     }
 
     /// Returns the chosen kinds that a world of two hosts has.
