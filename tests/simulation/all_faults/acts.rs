@@ -101,7 +101,7 @@ impl Trial {
         self.auditor(|auditor| auditor.levels.moved(level, -units, now));
     }
 
-    async fn sale(&mut self, level: Level) {
+    pub async fn sale(&mut self, level: Level) {
         let units = self.random.between(1, 2);
         let shows = self.auditor(|auditor| auditor.levels.listed(&level));
         let sold = self.world.core.sell_units(&level.0, level.1, units).await.is_ok();

@@ -51,7 +51,8 @@ impl Trial {
         let Some(file) = self.brought.take() else { return };
         self.count("files brought again");
         if !file.is_partial {
-            self.import(&format!("{} (1).csv", file.name), &csv(&file.lines), false, &[]).await;
+            let copy = if self.hands.percent(50) { "goods" } else { &file.name };
+            self.import(&format!("{copy} (1).csv"), &csv(&file.lines), false, &[]).await;
             return;
         }
         let new = &file.lines[LINES - 1..];

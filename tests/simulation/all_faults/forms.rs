@@ -150,9 +150,11 @@ impl Trial {
         }
     }
 
+    /// Loads the page of a stock level that a customer buys from afterwards.
     pub async fn form_opened(&mut self) {
         let level = self.level_by_hand();
-        self.browser.opened = Some(self.open_page(level).await);
+        self.browser.opened = Some(self.open_page(level.clone()).await);
+        self.sale(level).await;
     }
 
     /// Counts what the opened page shows by now, and sends its form.
