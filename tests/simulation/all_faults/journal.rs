@@ -31,7 +31,7 @@ const TABLES: [(&str, &str); 7] = [
     ("change_transition", "SELECT * FROM change_transition ORDER BY change_id, revision"),
     (
         "outbox",
-        "SELECT id, CASE WHEN key LIKE 'web-%' THEN 'web' ELSE key END AS key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
+        "SELECT id, key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
          exchange_id, written, state_changed_ms FROM outbox ORDER BY id",
     ),
 ];
@@ -90,9 +90,19 @@ where
         let value = row.try_get_raw(column).unwrap();
         let kind = value.type_info().name().to_owned();
         let text = if value.is_null() { "-".to_owned() } else { text(row, column, &kind) };
-        let _ = write!(line, "{name}={text}|");
+        let _ = write!(line, "{name}={}|", without_form_keys(&text));
     }
     line
+}
+
+/// Leaves the random part out of the keys of forms, `web:DIGEST:FORM`.
+fn without_form_keys(text: &str) -> String {
+    let mut parts = text.split("web:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |known, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == ':');
+        known + "web:" + rest
+    })
 }
 
 fn file_text(row: &SqliteRow, column: usize, kind: &str) -> String {
