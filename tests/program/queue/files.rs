@@ -40,7 +40,7 @@ impl FileDesk {
     async fn moved(&self) -> i64 {
         self.desk
             .world
-            .number("SELECT coalesce(sum(CAST(json_extract(body, '$.delta') AS BIGINT)), 0) FROM outbox")
+            .number("SELECT CAST(coalesce(sum(CAST(json_extract(body, '$.delta') AS BIGINT)), 0) AS BIGINT) FROM outbox")
             .await
     }
 }
