@@ -171,12 +171,12 @@ where
 ///
 /// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
 /// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
-/// clock.
+/// clock. A moment that the engine cannot read lies before any restore.
 macro_rules! calendar_goes_back {
     () => {
         "(kind = 'quantity.set' AND octet_length(body) <= 262144 \
           AND coalesce(json_type(body, '$.counted_at'), '') = 'text' \
-          AND ((julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 \
+          AND (coalesce((julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000, 1) \
                    <= (SELECT at_ms FROM last_restore) \
            OR EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
               SELECT e.id, e.sent_ms AS at FROM exchange e WHERE e.id <= outbox.position \
