@@ -51,7 +51,7 @@ fn the_token_file_is_made_once_and_nobody_else_may_read_it() {
     assert!(AccessControl::open(&file, 1).err().unwrap().to_string().contains("64 hexadecimal digits"));
 }
 
-/// Whoever made the file knows the token, or learns it.
+/// The token may be known to the maker of the file.
 #[test]
 fn a_token_file_of_another_user_or_behind_a_link_is_refused() {
     let dir = tempfile::tempdir().unwrap();
