@@ -36,8 +36,8 @@ pub struct HttpTransport {
 
 /// Size above which answers are read one at a time.
 ///
-/// It bounds memory while several jobs read. A page of the largest size asked for is smaller.
-const LARGE_BYTES: usize = 4 * 1024 * 1024;
+/// It bounds memory while several jobs read. A page of 200 records, the most that a call asks for, is smaller.
+const LARGE_BYTES: usize = 1024 * 1024;
 
 impl HttpTransport {
     /// Creates the transport. Reads `ca_file` and opens no connection.
@@ -100,15 +100,14 @@ impl HttpTransport {
         let keys = self.key_values();
         let request = self.build_request(request, &keys, check).map_err(|error| unsent_error(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
-        // Allocates for the whole of a usual answer, so that its body is copied once.
-        let announced =
-            answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let announced = answer.content_length().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = PlatformResponse {
             status: answer.status().as_u16(),
             retry_after: retry_after(answer.headers(), &keys),
-            body: Vec::with_capacity(announced.min(LARGE_BYTES)),
+            // One allocation for a usual answer: growing step by step would hold it twice in memory.
+            body: Vec::with_capacity(announced.unwrap_or(LARGE_BYTES).min(LARGE_BYTES)),
         };
-        if announced > self.answer_limit_bytes {
+        if announced > Some(self.answer_limit_bytes) {
             return Err(self.too_large_error(&response));
         }
         let mut large_permit = None;
@@ -119,7 +118,6 @@ impl HttpTransport {
             if large_permit.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
                 // The timeout of the call includes this wait. The semaphore is never closed.
                 large_permit = self.large.acquire().await.ok();
-                // One allocation: growing step by step would hold the body twice in memory.
                 response.body.reserve_exact(self.answer_limit_bytes.saturating_sub(response.body.len()));
             }
             response.body.extend_from_slice(&chunk);
