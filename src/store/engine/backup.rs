@@ -8,15 +8,15 @@
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
 
-use super::connection::BUSY_TIMEOUT;
+use super::connection::{self, BUSY_TIMEOUT};
 use super::error::SqlContext;
 use super::files::{GROUP_MODE, no_follow_options, parent_folder, resolve_path, sync_folder, with_suffix};
 use super::migrations;
-use super::table_hash::table_hashes;
+use super::table_rows::table_sums;
 use crate::model::{Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, Result, Store, StoreError};
+use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
@@ -61,9 +61,8 @@ impl Store {
             return Err(StoreError::Copy { path: to.to_owned(), reason: reason.into() });
         }
         let partial = PartialCopy::create_file(to)?;
-        let mut original = self.copy_into(&partial.path, progress).await?;
-        let copied = verify_copy(&mut original, &partial.path, to, at).await?;
-        original.close().await.context("close the connection to the original")?;
+        let original = self.copy_into(&partial.path, progress).await?;
+        let copied = verify_copy(original, &partial.path, to, at).await?;
         partial.publish_as(to).await?;
         Ok(copied)
     }
@@ -190,30 +189,31 @@ async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection> 
 
 /// Checks the copy, compares it with the original, and marks it.
 async fn verify_copy(
-    original: &mut SqliteConnection,
+    original: SqliteConnection,
     partial: &Path,
     to: &Path,
     at: Timestamp,
 ) -> Result<VerifiedCopy> {
-    let mut copy = connect_file(partial, false).await?;
+    let mut original = connection::Connection::Sqlite(original);
+    let mut copy = connection::Connection::Sqlite(connect_file(partial, false).await?);
     let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
-    let check = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await;
-    let sound: String = check.context("check the copy")?;
-    if sound != "ok" {
-        return Err(wrong(format!("the copy is damaged ({sound}); check the disk of the copy")));
+    let sound: Option<(String,)> =
+        copy.first_row("PRAGMA integrity_check(1)", ()).await.context("check the copy")?;
+    if let Some((damage,)) = sound.filter(|(sound,)| sound != "ok") {
+        return Err(wrong(format!("the copy is damaged ({damage}); check the disk of the copy")));
     }
-    let (expected, copied) = (table_hashes(original).await?, table_hashes(&mut copy).await?);
-    if let Some((table, _)) = expected.iter().find(|(table, hash)| copied.get(*table) != Some(hash)) {
+    let (expected, copied) = (table_sums(&mut original).await?, table_sums(&mut copy).await?);
+    original.close().await.context("close the connection to the original")?;
+    if let Some((table, _)) = expected.iter().find(|(table, sum)| copied.get(*table) != Some(sum)) {
         return Err(wrong(format!("the copy's table {table} differs from the original; check both disks")));
     }
-    let position = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut copy).await;
-    let position: Position = position.context("read the copy's position")?;
-    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, $1, $2)";
-    let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
-    marked.context("mark the copy")?;
+    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) \
+               SELECT 1, $1, position FROM journal_sequence RETURNING position";
+    let position = copy.first_row(sql, (at,)).await.context("mark the copy")?;
+    let (position,) = position.ok_or(sqlx::Error::RowNotFound).context("mark the copy")?;
     copy.close().await.context("close the copy")?;
     let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
-    let rows = copied.values().map(|hash| hash.rows).sum();
+    let rows = copied.values().map(|sum| sum.rows).sum();
     Ok(VerifiedCopy { size_bytes, tables: copied.len(), rows, position })
 }
 

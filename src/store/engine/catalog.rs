@@ -3,19 +3,6 @@
 use super::fetch::{self, Connection};
 use crate::store::{Result, Store, WriteTransaction};
 
-/// Returns the names of a table's columns, in their order.
-pub(in crate::store) async fn table_columns(from: &mut Connection, table: &str) -> Result<Vec<String>> {
-    let sql = match from {
-        Connection::Sqlite(_) => "SELECT name FROM pragma_table_info($1) ORDER BY cid",
-        Connection::Postgres(_) => {
-            "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
-             WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position"
-        }
-    };
-    let columns = fetch::all(from, sql, (table,), "read the columns of a table").await?;
-    Ok(columns.into_iter().map(|(name,)| name).collect())
-}
-
 impl Store {
     /// Returns the bytes that the database occupies: its file, or its tables and indexes on the server.
     pub async fn database_bytes(&self) -> Result<i64> {

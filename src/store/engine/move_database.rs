@@ -19,18 +19,19 @@
 //! operator removes or renames it first. The schema of a server may exist, without rows of its own.
 
 use super::backup::PartialCopy;
-use super::common_rows::{self, ReplacedText, RowWriter, SharedTable, TableSum};
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::{GROUP_MODE, resolve_path, with_suffix};
 use super::location::DatabaseLocation;
 use super::position_file::PositionFile;
+use super::table_rows::{self, ROWS_PER_INSERT, ReplacedText, TableColumns, TableSum};
 use super::{migrations, moved_mark, reader};
 use crate::model::{Decider, Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Result, Store, StoreError, WriteTransaction};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
 use std::fs::Permissions;
+use std::future::poll_fn;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// Tables in which a migration inserts a row.
@@ -111,7 +112,7 @@ pub async fn move_database(
     }
     let mut target = MoveTarget::create(ends, other.as_ref().unwrap_or(&lock)).await?;
     let mut write = source.begin_write(Durability::Full).await?;
-    let tables = common_rows::shared_tables(&mut write.tx, target.connection()).await?;
+    let tables = table_rows::shared_tables(&mut write.tx, target.connection()).await?;
     lock_tables(&mut write, &tables).await?;
     let sentence = match &mark {
         Some(sentence) => sentence.clone(),
@@ -161,7 +162,7 @@ impl MoveEnds<'_> {
         self,
         source: &mut Connection,
         target: &mut Connection,
-        tables: &[SharedTable],
+        tables: &[TableColumns],
         progress: &mut impl FnMut(usize, usize),
     ) -> Result<MoveReport> {
         self.clear(target, tables).await?;
@@ -181,8 +182,7 @@ impl MoveEnds<'_> {
         }
         for (done, (table, sum)) in tables.iter().zip(&sums).enumerate() {
             progress(tables.len() + done, steps);
-            let copied = table.read_rows(target, &mut Vec::new(), async |_| Ok(())).await;
-            if copied.context("compare a table")? != *sum {
+            if TableSum::of(target, table.query()).await.context("compare a table")? != *sum {
                 let name = &table.name;
                 return Err(self.refused(format!(
                     "the copy's table {name} differs from the original; check both disks"
@@ -199,13 +199,23 @@ impl MoveEnds<'_> {
         self,
         source: &mut Connection,
         target: &mut Connection,
-        table: &SharedTable,
+        table: &TableColumns,
         replaced: &mut Vec<ReplacedText>,
     ) -> Result<TableSum> {
         let copied = async {
-            let mut writer = RowWriter::begin(target, table).await?;
-            let sum = table.read_rows(source, replaced, async |row| writer.add_row(row).await).await?;
-            writer.finish().await?;
+            let (mut sum, mut rows) = (TableSum::default(), Vec::with_capacity(ROWS_PER_INSERT));
+            let mut read = table_rows::read_rows(source, table.query());
+            while let Some(row) = poll_fn(&mut read).await {
+                let mut row = row?;
+                table.make_storable(&mut row, replaced);
+                sum.add_row(&row);
+                rows.push(row);
+                if rows.len() == ROWS_PER_INSERT {
+                    table.insert_rows(target, &rows).await?;
+                    rows.clear();
+                }
+            }
+            table.insert_rows(target, &rows).await?;
             Ok(sum)
         };
         copied.await.map_err(|error: sqlx::Error| {
@@ -214,10 +224,10 @@ impl MoveEnds<'_> {
     }
 
     /// Refuses a target with rows that no migration inserted, and deletes those.
-    async fn clear(self, target: &mut Connection, tables: &[SharedTable]) -> Result<()> {
+    async fn clear(self, target: &mut Connection, tables: &[TableColumns]) -> Result<()> {
         let sql = "SELECT position FROM journal_sequence";
         let mut is_used = target.first_row(sql, ()).await.context(ACTION)? != Some((0_i64,));
-        for SharedTable { name, .. } in tables {
+        for TableColumns { name, .. } in tables {
             let sql = format!("SELECT EXISTS (SELECT 1 FROM {name})");
             let has_rows = target.first_row(AssertSqlSafe(sql), ()).await.context(ACTION)? == Some((true,));
             is_used |= has_rows && !SEEDED_TABLES.contains(&name.as_str());
@@ -304,7 +314,7 @@ impl MoveTarget {
 }
 
 /// Keeps other programs from writing to a server's tables until the commit. SQLite has one writer anyway.
-async fn lock_tables(write: &mut WriteTransaction, tables: &[SharedTable]) -> Result<()> {
+async fn lock_tables(write: &mut WriteTransaction, tables: &[TableColumns]) -> Result<()> {
     write.allow_pauses().await?;
     if let Connection::Postgres(_) = *write.tx {
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -315,7 +325,7 @@ async fn lock_tables(write: &mut WriteTransaction, tables: &[SharedTable]) -> Re
 }
 
 /// Tells a server's planner the sizes of the tables, which it would learn a minute later.
-async fn analyze(target: &mut Connection, tables: &[SharedTable]) -> Result<()> {
+async fn analyze(target: &mut Connection, tables: &[TableColumns]) -> Result<()> {
     if let Connection::Postgres(_) = target {
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
         target.run(AssertSqlSafe(format!("ANALYZE {}", names.join(", ")))).await.context(ACTION)?;
@@ -324,7 +334,7 @@ async fn analyze(target: &mut Connection, tables: &[SharedTable]) -> Result<()> 
 }
 
 /// Disables guards, journals and notifications, and returns the statements that enable them again.
-async fn disable_triggers(target: &mut Connection, tables: &[SharedTable]) -> Result<String> {
+async fn disable_triggers(target: &mut Connection, tables: &[TableColumns]) -> Result<String> {
     let (disable, enable): (String, String) = match target {
         Connection::Sqlite(_) => {
             let sql =
@@ -332,7 +342,7 @@ async fn disable_triggers(target: &mut Connection, tables: &[SharedTable]) -> Re
             target.rows::<(String, String)>(sql, ()).await.context(ACTION)?.into_iter().unzip()
         }
         Connection::Postgres(_) => {
-            let set = |table: &SharedTable, to| format!("ALTER TABLE {} {to} TRIGGER USER;", table.name);
+            let set = |table: &TableColumns, to| format!("ALTER TABLE {} {to} TRIGGER USER;", table.name);
             tables.iter().map(|table| (set(table, "DISABLE"), set(table, "ENABLE"))).unzip()
         }
     };
@@ -359,7 +369,7 @@ async fn copy_last_ids(source: &mut Connection, target: &mut Connection) -> Resu
     const SEQUENCES: &str = "SELECT CAST(t.relname AS TEXT), CAST(s.relname AS TEXT) FROM pg_class s \
         JOIN pg_depend d ON d.objid = s.oid AND d.deptype IN ('a', 'i') JOIN pg_class t ON t.oid = d.refobjid \
         WHERE s.relkind = 'S' AND s.relnamespace = CAST(current_schema() AS regnamespace)";
-    let (_, server) = common_rows::file_and_server(source, target);
+    let (_, server) = table_rows::file_and_server(source, target);
     let sequences: Vec<(String, String)> = server.rows(SEQUENCES, ()).await.context(ACTION)?;
     for (table, sequence) in sequences {
         let sql = match source {

@@ -4,10 +4,10 @@
 //! A program that still knows the old address only would otherwise insert changes that nobody sends. The event
 //! `database.moved`, the last in the journal, has the sentence for people. Reads go on.
 
-use super::common_rows::SharedTable;
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::location::DatabaseLocation;
+use super::table_rows::TableColumns;
 use crate::model::Timestamp;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde_json::json;
@@ -69,11 +69,11 @@ pub(super) async fn append_moved(
 /// Makes every write to the tables fail with the sentence.
 pub(super) async fn refuse_writes(
     marked: &mut Connection,
-    tables: &[SharedTable],
+    tables: &[TableColumns],
     sentence: &str,
 ) -> Result<()> {
     let sentence = sentence.replace('\'', "''");
-    for SharedTable { name, .. } in tables {
+    for TableColumns { name, .. } in tables {
         let triggers = match marked {
             Connection::Sqlite(_) => ["insert", "update", "delete"]
                 .map(|act| {

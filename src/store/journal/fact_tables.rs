@@ -4,15 +4,15 @@
 //! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. The list, and that of all other
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
-use crate::store::engine::catalog::table_columns;
-use crate::store::engine::fetch::Connection;
+use crate::store::engine::error::SqlContext as _;
+use crate::store::engine::table_rows::{StoredValue, TableColumns, read_rows, to_json};
 use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use sqlx::AssertSqlSafe;
-use sqlx_macros::FromRow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
 
 /// Table of facts.
 #[derive(Clone, Copy, Debug)]
@@ -84,43 +84,12 @@ pub const FACT_TABLES: &[FactTable] = &[
 ];
 
 /// Row of facts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FactRow {
     /// Key columns, as a JSON list.
     pub key: String,
     /// Compared columns, as a JSON object.
     pub row: String,
-}
-
-impl FactRow {
-    /// Returns the row in the form in which rows of both engines are equal if their values are: a flag is 0 or
-    /// 1, a whole fraction is an integer.
-    pub fn to_common_form(&self) -> Self {
-        Self { key: common_form(&self.key), row: common_form(&self.row) }
-    }
-}
-
-fn common_form(text: &str) -> String {
-    let common = |value: &mut Value| match value {
-        Value::Bool(flag) => *value = json!(u8::from(*flag)),
-        Value::Number(number) => {
-            // Both engines print integers in full; a fraction of this size has none of its digits after the point.
-            let whole =
-                number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
-            #[expect(clippy::cast_possible_truncation, reason = "a whole number below 10^15")]
-            if let Some(whole) = whole {
-                *value = json!(whole as i64);
-            }
-        }
-        _ => {}
-    };
-    let Ok(mut read) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
-    match &mut read {
-        Value::Array(values) => values.iter_mut().for_each(common),
-        Value::Object(columns) => columns.values_mut().for_each(common),
-        _ => {}
-    }
-    read.to_string()
 }
 
 /// Row that differs.
@@ -208,33 +177,26 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 }
 
 impl JournalReader {
-    /// Returns true if the journal is on a server.
-    pub fn is_on_server(&self) -> bool {
-        matches!(self.connection, Connection::Postgres(_))
-    }
-
-    /// Returns the rows of a fact table in [`FactRow::to_common_form`], in the order of their keys.
-    pub async fn common_fact_rows(&mut self, table: &FactTable) -> Result<Vec<FactRow>> {
-        let rows = self.fact_rows(table, &[]).await?;
-        let mut rows: Vec<FactRow> = rows.iter().map(FactRow::to_common_form).collect();
+    /// Returns the rows of a fact table in the order of their keys, without the columns in `without`. Rows of both
+    /// engines are equal if their values are.
+    pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
+        let columns = TableColumns::read(&mut self.connection, table.name).await?;
+        let compared = columns.names().filter(|column| !without.contains(column));
+        let compared = compared.map(|column| (column, table.compared_sql(column)));
+        let (names, values): (Vec<&str>, Vec<&str>) = compared.filter(|(_, sql)| !sql.is_empty()).unzip();
+        let key = table.key.iter().map(|column| table.compared_sql(column));
+        let selected: Vec<&str> = key.chain(values).collect();
+        let sql = format!("SELECT {} FROM {}", selected.join(", "), table.name);
+        let (mut rows, mut read) = (Vec::new(), read_rows(&mut self.connection, sql));
+        while let Some(row) = poll_fn(&mut read).await {
+            let mut row = row.context("read the rows of a table")?;
+            row.iter_mut().for_each(StoredValue::shorten_fraction);
+            let (key, values) = row.split_at(table.key.len());
+            let values: BTreeMap<_, _> = names.iter().zip(values).collect();
+            rows.push(FactRow { key: to_json(&key), row: to_json(&values) });
+        }
         rows.sort();
         Ok(rows)
-    }
-
-    /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
-    pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
-        let columns = table_columns(&mut self.connection, table.name).await?;
-        let compared = columns.iter().filter(|column| !without.contains(&column.as_str()));
-        let compared = compared.map(|column| (column, table.compared_sql(column)));
-        let compared = compared.filter(|(_, sql)| !sql.is_empty());
-        let pairs: Vec<String> = compared.map(|(column, sql)| format!("'{column}', {sql}")).collect();
-        let key: Vec<&str> = table.key.iter().map(|column| table.compared_sql(column)).collect();
-        let (key, pairs, name) = (key.join(", "), pairs.join(", "), table.name);
-        let sql = format!(
-            "SELECT CAST(json_array({key}) AS TEXT) AS key, CAST(json_object({pairs}) AS TEXT) AS row FROM {name} \
-             ORDER BY 1, 2"
-        );
-        self.fetch_all(AssertSqlSafe(sql), (), "read the rows of a table").await
     }
 }
 
@@ -287,15 +249,6 @@ mod tests {
         known.extend(OTHER_TABLES.iter().flat_map(|(_, names)| names.split(' ')));
         known.sort_unstable();
         assert_eq!(tables, known, "a new table is in FACT_TABLES, or in OTHER_TABLES with its reason");
-    }
-
-    #[test]
-    fn rows_of_both_engines_are_equal_in_the_common_form() {
-        let row = |key: &str, row: &str| FactRow { key: key.into(), row: row.into() }.to_common_form();
-        let file = row(r#"["A",1]"#, r#"{"is_kit":1,"price":28.0,"name":"1.0 ä","sold":0.5}"#);
-        let server = row(r#"["A", 1]"#, r#"{"is_kit" : true, "price" : 28, "name" : "1.0 ä", "sold" : 0.5}"#);
-        assert_eq!(file, server);
-        assert_ne!(file, row(r#"["A",1]"#, r#"{"is_kit":0,"price":28.0,"name":"1.0 ä","sold":0.5}"#));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 use super::reader::unpack_text;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
-use crate::store::engine::catalog::table_columns;
 use crate::store::engine::lossy_text::LossyText;
+use crate::store::engine::table_rows::TableColumns;
 use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
 use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
@@ -41,7 +41,7 @@ impl JournalReader {
     pub async fn take_snapshot(&mut self) -> Result<MirrorSnapshot> {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
-            let columns = table_columns(&mut self.connection, name).await?.join(", ");
+            let columns = TableColumns::read(&mut self.connection, name).await?.list();
             let sql = format!("SELECT coalesce(json_group_array(json_array({columns})), '[]') FROM {name}");
             let rows: LossyText = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
             tables.push((name, PackedBody::pack(String::from(rows).as_bytes())?));
@@ -80,9 +80,10 @@ impl WriteTransaction {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
             return Err(StoreError::UnknownValue("a table of a snapshot", name.to_owned()));
         };
-        let columns = table_columns(&mut self.tx, name).await?;
-        let values: Vec<String> = (0..columns.len()).map(|column| format!("value->>{column}")).collect();
-        let (columns, values) = (columns.join(", "), values.join(", "));
+        let columns = TableColumns::read(&mut self.tx, name).await?;
+        let values: Vec<String> =
+            (0..columns.names().count()).map(|column| format!("value->>{column}")).collect();
+        let (columns, values) = (columns.list(), values.join(", "));
         let sql = format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each($1)");
         self.execute(AssertSqlSafe(sql), (rows,), "restore a table of a snapshot").await
     }
