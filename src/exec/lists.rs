@@ -1,7 +1,7 @@
 //! Table of the platform's lists: the request, the parser and the projection of each.
 
 use super::call::READ_ATTEMPTS;
-use super::pager::{ListProgress, ListReader, ProjectPage};
+use super::pager::{ListProgress, ListReader, ProjectPage, project_to};
 use super::{JobContext, JobError};
 use crate::client::wire;
 use crate::model::{RunId, WarehouseId};
@@ -19,27 +19,21 @@ pub(crate) async fn read_list(
     let reader = ListReader { attempts, context, run, list };
     match list {
         PlatformList::Warehouses => {
-            let project: &ProjectPage<_> =
-                &|(write, answer, page)| Box::pin(projection::project_warehouses(write, answer.id, page));
+            let project = &project_to(list);
             reader.read_pages(wire::list_warehouses, wire::decode_warehouses, |row| row.id.0, project).await
         }
         PlatformList::Suppliers => {
-            let project: &ProjectPage<_> =
-                &|(write, answer, page)| Box::pin(projection::project_suppliers(write, answer.id, page));
+            let project = &project_to(list);
             reader.read_pages(wire::list_suppliers, wire::decode_suppliers, |row| row.id.0, project).await
         }
         PlatformList::Storefronts => {
-            let project: &ProjectPage<_> =
-                &|(write, answer, page)| Box::pin(projection::project_storefronts(write, answer.id, page));
+            let project = &project_to(list);
             reader.read_pages(wire::list_storefronts, wire::decode_storefronts, |row| row.id.0, project).await
         }
         PlatformList::Templates(storefront) => {
             let request = |paging| wire::list_listing_templates(storefront, None, paging);
-            let project: &ProjectPage<_> = &move |(write, answer, page)| {
-                Box::pin(projection::project_listing_templates(write, answer.id, storefront, page))
-            };
             let decode = |body: &_| wire::decode_listing_templates(body, storefront);
-            reader.read_pages(request, decode, |row| row.id, project).await
+            reader.read_pages(request, decode, |row| row.id, &project_to(list)).await
         }
         PlatformList::ShipmentItems(shipment) => {
             let request = |paging| wire::shipment_line_items(shipment, paging);

@@ -9,7 +9,9 @@ use super::{JobContext, JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
 use crate::model::{Lane, RunId};
+use crate::projection;
 use crate::store::{PlatformList, StoreError, WriteTransaction};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
@@ -21,6 +23,13 @@ type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p 
 /// Projection of a page. Its output is the number of new or changed records.
 type PageProjection<'p> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 'p>>;
 pub(super) type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync;
+
+/// Returns the projection of a list whose records are stored as they are.
+pub(super) fn project_to<T: Serialize + Sync>(
+    list: PlatformList,
+) -> impl for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync {
+    move |(write, answer, page)| Box::pin(projection::project_list(write, answer.id, list, page))
+}
 
 pub(super) struct ListReader<'a> {
     pub(super) attempts: usize,

@@ -10,8 +10,9 @@ use crate::journal::ExchangeOutcome;
 use crate::model::{Position, Timestamp};
 use crate::projection::{self, ProjectionError};
 use crate::store::{
-    HISTORY_PRUNED, JournalEntry, JournalEvent, KIT_DENIED, LIST_COMPLETE, LIST_MISSING, RecordedEnd,
-    RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT, WriteTransaction,
+    HISTORY_PRUNED, JournalEntry, JournalEvent, KIT_DENIED, LIST_COMPLETE, LIST_MISSING, PlatformList,
+    RecordedEnd, RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT,
+    WriteTransaction,
 };
 
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
@@ -199,17 +200,20 @@ async fn apply_read_answer(
             projection::project_work_queue(write, id, at, &wire::decode_work_queue(body)?).await?;
         }
         ParsedRequest::Warehouses => {
-            projection::project_warehouses(write, id, &wire::decode_warehouses(body)?).await?;
+            let page = wire::decode_warehouses(body)?;
+            projection::project_list(write, id, PlatformList::Warehouses, &page).await?;
         }
         ParsedRequest::Suppliers => {
-            projection::project_suppliers(write, id, &wire::decode_suppliers(body)?).await?;
+            let page = wire::decode_suppliers(body)?;
+            projection::project_list(write, id, PlatformList::Suppliers, &page).await?;
         }
         ParsedRequest::Storefronts => {
-            projection::project_storefronts(write, id, &wire::decode_storefronts(body)?).await?;
+            let page = wire::decode_storefronts(body)?;
+            projection::project_list(write, id, PlatformList::Storefronts, &page).await?;
         }
         ParsedRequest::Templates(storefront) => {
             let page = wire::decode_listing_templates(body, *storefront)?;
-            projection::project_listing_templates(write, id, *storefront, &page).await?;
+            projection::project_list(write, id, PlatformList::Templates(*storefront), &page).await?;
         }
         // Answers to writes: `apply_answer` projects those that bring facts.
         ParsedRequest::Quantities(_)

@@ -1,14 +1,15 @@
 //! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
 use super::kits::product_fact;
-use super::lists::warehouse_fact;
 use super::orders::shipment_item_fact;
 use super::project_balances;
 use crate::client::wire::{
     self, CreatedShipment, DecodedAnswer, ProductWarehouse, Shipment, ShipmentStatus, Warehouse, WriteOutcome,
 };
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
-use crate::store::{BalanceFact, BalancePage, ShipmentFact, StockLevelFact, StoreError, WriteTransaction};
+use crate::store::{
+    BalanceFact, BalancePage, PlatformList, ShipmentFact, StockLevelFact, StoreError, WriteTransaction,
+};
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
@@ -102,7 +103,7 @@ pub(crate) async fn project_created_warehouse(
     exchange_id: ExchangeId,
     made: &Warehouse,
 ) -> Result<(), StoreError> {
-    write.mirror_warehouses(exchange_id, &[warehouse_fact(made)]).await.map(drop)
+    write.mirror_list(PlatformList::Warehouses, exchange_id, &[made]).await.map(drop)
 }
 
 fn level_balance(link: &ProductWarehouse) -> Option<StockLevelFact<'_>> {

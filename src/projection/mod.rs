@@ -30,9 +30,7 @@ pub(crate) use creates::{
     project_product, shipment_record,
 };
 pub(crate) use kits::project_kit_components;
-pub(crate) use lists::{
-    project_listing_templates, project_storefronts, project_suppliers, project_warehouses,
-};
+pub(crate) use lists::project_list;
 pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
 pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
 pub(crate) use upgrade::upgrade_projection;

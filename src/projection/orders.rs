@@ -4,8 +4,7 @@ use super::park_records;
 use crate::client::wire::{DecodedAnswer, LineAllocation, OrderLineItem, ShipmentItem};
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, ShipmentId, Sku, Timestamp};
 use crate::store::{
-    AllocationFact, AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError,
-    WriteTransaction,
+    AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, WriteTransaction,
 };
 
 /// Projects the lines of an order. Returns the number of new or changed lines. Their SKUs become discovered
@@ -57,9 +56,8 @@ pub(crate) async fn project_allocations(
         write.mirror_products(exchange_id, &[met]).await?;
         write.kit_guess(exchange_id, &sku).await?;
     }
-    let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation_fact).collect();
-    let is_complete = decoded.is_complete();
-    write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
+    let (allocations, is_complete) = (Some(decoded.records.as_slice()), decoded.is_complete());
+    write.mirror_allocations(&AllocationPage { allocations, is_complete, ..page }).await
 }
 
 /// Returns true if the allocations of a line may be components of its product. None of them may be the line's
@@ -73,16 +71,6 @@ fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[LineAllocation
         by_id.or(by_sku).is_some() && by_id.unwrap_or(true) && by_sku.unwrap_or(true)
     };
     !taken.is_empty() && taken.iter().all(is_other)
-}
-
-fn allocation_fact(taken: &LineAllocation) -> AllocationFact {
-    AllocationFact {
-        allocation_id: taken.id,
-        product_id: taken.product_id,
-        sku: taken.sku.clone(),
-        warehouse_id: taken.warehouse_id,
-        quantity: taken.quantity,
-    }
 }
 
 /// Projects a page of a shipment's items. Returns the number of new or changed items.

@@ -63,7 +63,7 @@ pub use journal::prune::PrunedRows;
 pub use journal::reader::{JournalEntry, JournalEvent, JournalReader, RecordedEnd, RecordedRequest};
 pub use journal::run::{ExchangeRow, JobSchedule, RunRow, SessionStart};
 pub use journal::snapshot::{MirrorSnapshot, SnapshotRow};
-pub use mirror::allocations::{ALLOCATIONS_OF_ORDER_MAX, AllocationFact, AllocationPage, AllocationRow};
+pub use mirror::allocations::{ALLOCATIONS_OF_ORDER_MAX, AllocationPage, AllocationRow};
 pub use mirror::balances::BalancesRecorded;
 pub use mirror::balances::absence::{UnshownRow, WITNESSES};
 pub use mirror::balances::history::HISTORY_PRUNED;
@@ -79,14 +79,14 @@ pub use mirror::reports::{BusinessHealthFigures, BusinessHealthRow, MonthlyRepor
 pub use mirror::shipments::{ShipmentFact, ShipmentItemFact, ShipmentItemRow, ShipmentPage};
 pub use mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
 pub use mirror::stock_levels::{PlannedStockLevel, StockLevelRow, StockLevelWrite};
-pub use mirror::storefronts::{StorefrontFact, StorefrontRow, TemplateFact, TemplateRow};
-pub use mirror::suppliers::{SupplierFact, SupplierRow};
+pub use mirror::storefronts::{StorefrontRow, TemplateRow};
+pub use mirror::suppliers::SupplierRow;
 pub use mirror::tracked_orders::{
     OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_READ_INTERVAL, RequestedOrder,
 };
 pub use mirror::tracked_skus::{MissingSkuRow, SKU_DISCOVERED, StalestProgress};
 pub use mirror::unchanged_orders::UnchangedOrders;
-pub use mirror::warehouses::{WarehouseFact, WarehouseRow};
+pub use mirror::warehouses::WarehouseRow;
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;
 pub use outbox::changes::{ChangeContent, ChangeRow, NewChange, OpenChange, OutboxMark};

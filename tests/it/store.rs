@@ -6,20 +6,20 @@
 
 use super::support::cluster;
 use super::support::outsider::Outsider;
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tallyd::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
 use tallyd::model::{
     ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
-    RunTrigger, Sku, StockLevel, Timestamp, WarehouseId,
+    RunTrigger, Sku, StockLevel, StorefrontId, Timestamp, WarehouseId,
 };
 use tallyd::outbox::{ChangeState, Reason, Resolution};
 use tallyd::reconcile::ProductLack;
 use tallyd::store::{
     BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
-    MonthlyReport, ProductFact, ShipmentFact, ShipmentItemFact, StalestProgress, StockLevelFact,
-    StockLevelWrite, Store, StorefrontFact, SupplierFact, SuspectedAbsenceRow, TemplateFact, UnparsedAnswer,
-    WarehouseFact,
+    MonthlyReport, PlatformList, ProductFact, ShipmentFact, ShipmentItemFact, StalestProgress,
+    StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow, UnparsedAnswer,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -1194,33 +1194,16 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
     let mut shelf = Shelf::new().await;
     let id = shelf.begin().await;
     let at = Timestamp(shelf.now);
-    let name = |name: &str| Some(name.to_owned());
     let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
-    let (account_number, is_active, url) = (None, None, None);
-    let supplier = |id: i64, n| SupplierFact {
-        id: id.into(),
-        name: name(n),
-        account_number: None,
-        is_active,
-        url: None,
-    };
-    let suppliers = [supplier(1, "a"), supplier(2, "b"), supplier(1, "c"), supplier(1, "c")];
-    assert_eq!(write.mirror_suppliers(id, &suppliers).await.unwrap(), 3, "two new ones, and a change");
-    let warehouse = |name: &str| WarehouseFact {
-        id: WarehouseId(1),
-        name: name.into(),
-        is_active,
-        account_number: account_number.clone(),
-        is_system_generated: None,
-        kind: url.clone(),
-        contact: None,
-    };
-    write.mirror_warehouses(id, &[warehouse("a"), warehouse("b")]).await.unwrap();
-    let storefront =
-        |n| StorefrontFact { id: 1.into(), name: name(n), is_active, kind: None, properties: None };
-    write.mirror_storefronts(id, &[storefront("a"), storefront("b")]).await.unwrap();
-    let template = |n| TemplateFact { id: 1, name: name(n), body: None };
-    write.mirror_templates(id, 1.into(), &[template("a"), template("b")]).await.unwrap();
+    let record = |id: i64, name: &str| json!({"id": id, "name": name});
+    let suppliers = [record(1, "a"), record(2, "b"), record(1, "c"), record(1, "c")];
+    let changed = write.mirror_list(PlatformList::Suppliers, id, &suppliers).await.unwrap();
+    assert_eq!(changed, 3, "two new ones, and a change");
+    for list in
+        [PlatformList::Warehouses, PlatformList::Storefronts, PlatformList::Templates(StorefrontId(1))]
+    {
+        write.mirror_list(list, id, &[record(1, "a"), record(1, "b")]).await.unwrap();
+    }
     let product = |n: Option<&str>, upc: Option<&str>| ProductFact {
         sku: sku("A"),
         product_id: None,
@@ -1260,7 +1243,7 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
         ShipmentFact { id: 1.into(), order_id, number, status, warehouse_id, items, is_complete: true };
     write.mirror_shipment(id, at, &shipment).await.unwrap();
     let month = Month::new(2026, 1).unwrap();
-    let months = [1, 2].map(|figure| (month, serde_json::json!({"total_profit": figure})));
+    let months = [1, 2].map(|figure| (month, json!({"total_profit": figure})));
     write.mirror_report(MonthlyReport::BusinessHealth, id, at, &months).await.unwrap();
     write.commit().await.unwrap();
     let mut other = shelf.outsider().await;

@@ -4,7 +4,7 @@
 use super::codec::{DecodedAnswer, MalformedBody, decode_list, decode_list_once, lenient};
 use crate::client::PlatformRequest;
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, SupplierId, WarehouseId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// A line of a sales order (*Order line item*), with the fields in use.
@@ -60,26 +60,26 @@ impl OrderLineItem {
 
 /// Units that one warehouse provides for an order line (*Order line item warehouse allocation*).
 ///
-/// For a kit the allocations are of its components.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// For a kit the allocations are of its components. The mirror stores them under the names of the fields.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct LineAllocation {
     /// The line, repeated.
-    #[serde(rename = "OrderLineItemId", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "OrderLineItemId"), default, deserialize_with = "lenient::opt")]
     line_item_id: Option<LineItemId>,
     /// The allocation itself.
-    #[serde(rename = "WarehouseAllocationId", default, deserialize_with = "lenient::opt")]
-    pub id: Option<i64>,
+    #[serde(rename(deserialize = "WarehouseAllocationId"), default, deserialize_with = "lenient::opt")]
+    pub allocation_id: Option<i64>,
     /// The product taken.
-    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "ProductId"), default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
     /// Its SKU.
-    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "SkuNumber"), default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
     /// Units taken.
-    #[serde(rename = "QuantityAllocated", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "QuantityAllocated"), deserialize_with = "lenient::req")]
     pub quantity: i64,
     /// The warehouse they are taken from.
-    #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "WarehouseId"), deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
 }
 

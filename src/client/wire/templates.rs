@@ -4,23 +4,23 @@ use super::codec::{RequestFields, decode_bare, decode_list, lenient};
 use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A listing template (*ListingTemplate*).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// A listing template (*ListingTemplate*). The mirror stores it under the names of its fields.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ListingTemplate {
     /// The template.
-    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: i64,
     /// Its storefront, repeated.
-    #[serde(rename = "StorefrontId", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "StorefrontId"), default, deserialize_with = "lenient::opt")]
     storefront_id: Option<StorefrontId>,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::strict")]
+    #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// Text of the template, which may contain markup.
-    #[serde(rename = "Body", default, deserialize_with = "lenient::strict")]
+    #[serde(rename(deserialize = "Body"), default, deserialize_with = "lenient::strict")]
     pub body: Option<String>,
 }
 

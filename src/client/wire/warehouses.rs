@@ -6,7 +6,7 @@ use super::codec::{RequestFields, decode_enveloped, decode_list, lenient};
 use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId, SupplierId, WarehouseId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Longest name, in characters (*Limits*).
@@ -15,32 +15,32 @@ const NAME_MAX: usize = 100;
 const ACCOUNT_NUMBER_MAX: usize = 255;
 const WAREHOUSE_TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"];
 
-/// A warehouse (*Warehouse*).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// A warehouse (*Warehouse*). The mirror stores it under the names of its fields.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Warehouse {
     /// The warehouse.
-    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: WarehouseId,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::strict")]
+    #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// True if the warehouse is in use.
-    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// Its account number.
-    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::strict")]
+    #[serde(rename(deserialize = "AccountNumber"), default, deserialize_with = "lenient::strict")]
     pub account_number: Option<String>,
     /// True if the platform created the warehouse.
-    #[serde(rename = "IsSystemGenerated", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "IsSystemGenerated"), default, deserialize_with = "lenient::opt")]
     pub is_system_generated: Option<bool>,
     /// `Standard`, `Dropship`, `FulfillmentCenter` or an undocumented code.
-    #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(serialize = "type", deserialize = "Type"), default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
     /// A remark.
-    #[serde(rename = "Note", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "Note"), default, deserialize_with = "lenient::opt")]
     pub note: Option<String>,
     /// The contact with its address, as received JSON, for display only.
-    #[serde(rename = "ContactInformation", default, deserialize_with = "lenient::json")]
+    #[serde(rename(deserialize = "ContactInformation"), default, deserialize_with = "lenient::json")]
     pub contact: Option<String>,
 }
 
@@ -83,23 +83,23 @@ pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, M
     decode_enveloped::<Warehouse, _>("the new warehouse", body)
 }
 
-/// A supplier (*Supplier*).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// A supplier (*Supplier*), stored like a warehouse.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Supplier {
     /// The supplier.
-    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: SupplierId,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
     /// Its account number.
-    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "AccountNumber"), default, deserialize_with = "lenient::opt")]
     pub account_number: Option<String>,
     /// True if the supplier is in use.
-    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// Web address.
-    #[serde(rename = "SupplierUrl", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "SupplierUrl"), default, deserialize_with = "lenient::opt")]
     pub url: Option<String>,
 }
 
@@ -113,23 +113,23 @@ pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, Malforme
     decode_list("the list of suppliers", body, |_| true)
 }
 
-/// A storefront (*Storefront*).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// A storefront (*Storefront*), stored like a warehouse.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Storefront {
     /// The storefront.
-    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: StorefrontId,
     /// Its name.
-    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
     /// True if the storefront is in use.
-    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// The kind of channel.
-    #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
+    #[serde(rename(serialize = "type", deserialize = "Type"), default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
     /// Free-form properties, as received JSON.
-    #[serde(rename = "StorefrontProperties", default, deserialize_with = "lenient::json")]
+    #[serde(rename(deserialize = "StorefrontProperties"), default, deserialize_with = "lenient::json")]
     pub properties: Option<String>,
 }
 

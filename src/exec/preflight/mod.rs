@@ -8,8 +8,7 @@ mod creates;
 pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
-use super::pager::ProjectPage;
-use super::pager::list_name;
+use super::pager::{ProjectPage, list_name, project_to};
 use super::{JobContext, JobError};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};
@@ -193,8 +192,7 @@ fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
 pub(crate) async fn read_warehouses(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<wire::Warehouse>>, JobError> {
-    let project: &ProjectPage<_> =
-        &|(write, answer, page)| Box::pin(projection::project_warehouses(write, answer.id, page));
+    let project: &ProjectPage<_> = &project_to(PlatformList::Warehouses);
     let (list, decode) = (PlatformList::Warehouses, wire::decode_warehouses);
     origin.read_pages(list, wire::list_warehouses, decode, |row| row.id.0, Some(project)).await
 }

@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use super::tracked_orders::QUIET_READ_INTERVAL;
-use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
+use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Timestamp, time};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx_macros::FromRow;
@@ -10,24 +10,9 @@ use sqlx_macros::FromRow;
 /// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
 pub const ALLOCATIONS_OF_ORDER_MAX: u32 = 20;
 
-/// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
-#[derive(Clone, Debug, Serialize)]
-pub struct AllocationFact {
-    /// `WarehouseAllocationId`.
-    pub allocation_id: Option<i64>,
-    /// `ProductId`: for a kit's line a component.
-    pub product_id: Option<ProductId>,
-    /// `SkuNumber`.
-    pub sku: Option<Sku>,
-    /// `WarehouseId`.
-    pub warehouse_id: WarehouseId,
-    /// `QuantityAllocated`.
-    pub quantity: i64,
-}
-
 /// An answer to *Get warehouse allocation of an order line item*.
 #[derive(Clone, Copy, Debug)]
-pub struct AllocationPage<'a> {
+pub struct AllocationPage<'a, T> {
     /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
@@ -36,8 +21,8 @@ pub struct AllocationPage<'a> {
     pub order_id: OrderId,
     /// Requested line.
     pub line_item_id: LineItemId,
-    /// Allocations; `None`: the platform has no such order (404).
-    pub allocations: Option<&'a [AllocationFact]>,
+    /// Allocations, JSON objects with the table's columns as keys; `None`: the platform has no such order (404).
+    pub allocations: Option<&'a [T]>,
     /// False where the answer has more pages than can be requested, or a record could not be read.
     pub is_complete: bool,
 }
@@ -98,7 +83,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Records the allocation of a line.
-    pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<()> {
+    pub async fn mirror_allocations<T: Serialize>(&mut self, page: &AllocationPage<'_, T>) -> Result<()> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = $1 AND line_item_id = $2";
         self.execute(sql, (page.order_id.0, page.line_item_id.0), "clear the allocation of a line").await?;
         let sql = "INSERT INTO order_line_allocation \

@@ -220,7 +220,7 @@ impl WriteTransaction {
     async fn components_write(&mut self, page: &KitPage<'_>) -> Result<u64> {
         let (key, columns) = ("kit_id, component_id", "product_id BIGINT, sku, quantity DOUBLE PRECISION");
         let sql = upsert_records("kit_component", "kit_id", key, columns);
-        let (rows, of) = ((page.components, |row: &ComponentFact| row.component_id), page.kit.0);
+        let (rows, of) = ((page.components, "component_id"), page.kit.0);
         self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the components of a kit").await
     }
 

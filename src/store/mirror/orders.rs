@@ -80,7 +80,7 @@ impl WriteTransaction {
         let columns = "sku, product_id BIGINT, quantity_sold BIGINT, quantity_left BIGINT, \
                        unit_price DOUBLE PRECISION, supplier_id BIGINT, warehouse_id BIGINT";
         let sql = upsert_records("order_line_item", "order_id", "order_id, line_item_id", columns);
-        let (rows, of) = ((page.lines, |line: &OrderLine| line.line_item_id.0), page.order_id.0);
+        let (rows, of) = ((page.lines, "line_item_id"), page.order_id.0);
         self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the lines of an order").await
     }
 

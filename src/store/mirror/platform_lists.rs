@@ -7,6 +7,7 @@ use super::stock_levels::{json_rows, json_rows_by_key};
 use crate::model::{ExchangeId, ShipmentId, StorefrontId, Timestamp};
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
+use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
@@ -33,7 +34,12 @@ pub enum PlatformList {
 
 struct ListTable {
     table: &'static str,
-    id: &'static str,
+    /// Columns of the key; the last is the record's id.
+    key: &'static str,
+    /// Columns besides the key, as [`upsert_records`] takes them.
+    columns: &'static str,
+    /// Column of the owner's id; empty without one.
+    owner_column: &'static str,
     /// SQL condition that selects the list's records; `$1` is the id of their owner, NULL without one.
     scope: &'static str,
     owner: Option<i64>,
@@ -63,21 +69,50 @@ impl PlatformList {
         })
     }
 
+    fn id_column(self) -> &'static str {
+        let key = self.list_table().key;
+        key.rsplit(", ").next().unwrap_or(key)
+    }
+
     fn list_table(self) -> ListTable {
         const ALL: &str = "missing_since_ms IS NULL AND CAST($1 AS BIGINT) IS NULL";
-        let (table, id, scope, owner) = match self {
-            Self::Warehouses => ("warehouse", "id", ALL, None),
-            Self::Suppliers => ("supplier", "id", ALL, None),
-            Self::Storefronts => ("storefront", "id", ALL, None),
-            Self::Templates(StorefrontId(owner)) => {
-                ("listing_template", "id", "missing_since_ms IS NULL AND storefront_id = $1", Some(owner))
-            }
-            Self::ShipmentItems(ShipmentId(owner)) => {
-                ("shipment_line", "item_id", "missing_since_ms IS NULL AND shipment_id = $1", Some(owner))
-            }
-            Self::HealthMonths => ("business_health", "month", "CAST($1 AS BIGINT) IS NULL", None),
+        let list = |table, columns| ListTable {
+            table,
+            key: "id",
+            columns,
+            owner_column: "",
+            scope: ALL,
+            owner: None,
         };
-        ListTable { table, id, scope, owner }
+        match self {
+            Self::Warehouses => list(
+                "warehouse",
+                "name TEXT NOT NULL, is_active BOOLEAN, account_number, is_system_generated BOOLEAN, type, contact",
+            ),
+            Self::Suppliers => list("supplier", "name, account_number, is_active BOOLEAN, url"),
+            Self::Storefronts => list("storefront", "name, is_active BOOLEAN, type, properties"),
+            Self::Templates(StorefrontId(owner)) => ListTable {
+                owner_column: "storefront_id",
+                scope: "missing_since_ms IS NULL AND storefront_id = $1",
+                owner: Some(owner),
+                ..list("listing_template", "storefront_id, name, body")
+            },
+            Self::ShipmentItems(ShipmentId(owner)) => ListTable {
+                key: "shipment_id, item_id",
+                owner_column: "shipment_id",
+                scope: "missing_since_ms IS NULL AND shipment_id = $1",
+                owner: Some(owner),
+                ..list(
+                    "shipment_line",
+                    "line_item_id BIGINT, sku, product_id BIGINT, quantity BIGINT, is_shipped BOOLEAN, \
+                     is_confirmed BOOLEAN, carrier_id BIGINT, carrier_name, tracking_number, tracking_url, \
+                     estimated_delivery_ms BIGINT",
+                )
+            },
+            Self::HealthMonths => {
+                ListTable { key: "month", scope: "CAST($1 AS BIGINT) IS NULL", ..list("business_health", "") }
+            }
+        }
     }
 }
 
@@ -85,13 +120,17 @@ impl PlatformList {
 /// different rows.
 ///
 /// The columns are keys of the JSON objects, except `owner`, which is `$3` in all rows. A column that is no
-/// text is followed by its type, as in `quantity BIGINT`; those of the key are integers.
+/// text is followed by its type, as in `quantity BIGINT`; those of the key are integers. A missing text is stored as an
+/// empty one if the column is `NOT NULL`.
 pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> String {
     let columns: Vec<(&str, &str)> =
         columns.split(", ").map(|column| column.split_once(' ').unwrap_or((column, "TEXT"))).collect();
     let value = |(column, kind): (&str, &str)| match column == owner {
         true => "$3".to_owned(),
-        false => format!("CAST(value->>'{column}' AS {kind})"),
+        false => match kind.strip_suffix(" NOT NULL") {
+            Some(kind) => format!("coalesce(CAST(value->>'{column}' AS {kind}), '')"),
+            None => format!("CAST(value->>'{column}' AS {kind})"),
+        },
     };
     let typed = key.split(", ").map(|column| (column, "BIGINT")).chain(columns.iter().copied());
     let values = typed.map(value).collect::<Vec<_>>().join(", ");
@@ -117,17 +156,31 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records rows by a text of [`upsert_records`], which may repeat a key, and returns the number of new or
-    /// changed ones.
+    /// Records a page of a list and returns the number of new or changed records. The rows are JSON objects with the
+    /// table's columns as keys.
+    pub async fn mirror_list<T: Serialize>(
+        &mut self,
+        list: PlatformList,
+        exchange: ExchangeId,
+        rows: &[T],
+    ) -> Result<u64> {
+        let ListTable { table, key, columns, owner_column, owner, .. } = list.list_table();
+        let sql = upsert_records(table, owner_column, key, columns);
+        self.record_rows(sql, (rows, list.id_column()), (exchange, owner), "record a page of a list").await
+    }
+
+    /// Records rows by a text of [`upsert_records`], which may repeat the value of the column `id`, and returns the number
+    /// of new or changed ones.
     pub(super) async fn record_rows<T: Serialize>(
         &mut self,
         sql: String,
-        (rows, key): (&[T], impl Fn(&T) -> i64),
+        (rows, id): (&[T], &str),
         (exchange, owner): (ExchangeId, Option<i64>),
         action: &'static str,
     ) -> Result<u64> {
         let mut changed = 0;
-        for rows in json_rows_by_key(rows, key) {
+        let rows: Vec<Value> = rows.iter().map(|row| json!(row)).collect();
+        for rows in json_rows_by_key(&rows, |row| row[id].as_i64()) {
             let values = (rows, exchange, owner);
             changed += self.execute_counting(AssertSqlSafe(sql.clone()), values, action).await?;
         }
@@ -141,7 +194,7 @@ impl WriteTransaction {
         if list == PlatformList::HealthMonths {
             return Ok(0);
         }
-        let ListTable { table, id, scope, owner } = list.list_table();
+        let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
         let sql = format!(
             "SELECT {id} FROM {table} WHERE {scope} AND {id} \
              NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2)) ORDER BY {id}"
@@ -175,7 +228,7 @@ impl WriteTransaction {
     }
 
     async fn list_mark_missing(&mut self, list: PlatformList, missing: &str, at: Timestamp) -> Result<()> {
-        let ListTable { table, id, scope, owner } = list.list_table();
+        let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
         let sql = format!(
             "UPDATE {table} SET missing_since_ms = $3 \
              WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"

@@ -4,7 +4,7 @@
 //! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
 //! [`QUIET_AFTER`] is read daily.
 
-use super::platform_lists::upsert_records;
+use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
 use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
 use crate::model::{
@@ -147,7 +147,8 @@ impl WriteTransaction {
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
-        let changed = self.shipment_items_write(page).await?;
+        let list = PlatformList::ShipmentItems(page.shipment_id);
+        let changed = self.mirror_list(list, page.exchange_id, page.items).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
                    SELECT $2, (SELECT order_id FROM order_line_item \
                                WHERE line_item_id IN ( \
@@ -182,9 +183,7 @@ impl WriteTransaction {
         let ShipmentFact { id, order_id, number, status, warehouse_id, is_complete, .. } = fact;
         let values = (id, order_id, number, status, warehouse_id, exchange, observed_at, is_complete);
         self.execute(sql, values, "record a shipment").await?;
-        let page =
-            ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
-        self.shipment_items_write(&page).await.map(drop)
+        self.mirror_list(PlatformList::ShipmentItems(fact.id), exchange, &fact.items).await.map(drop)
     }
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
@@ -196,14 +195,5 @@ impl WriteTransaction {
                    WHERE shipment_id = $2 AND (observed_ms IS NOT NULL \
                        OR item_id NOT IN (SELECT CAST(value->>'item_id' AS BIGINT) FROM json_each($1)))";
         self.execute(sql, (rows, shipment.0), "keep the age of shipment items").await
-    }
-
-    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
-        let columns = "line_item_id BIGINT, sku, product_id BIGINT, quantity BIGINT, is_shipped BOOLEAN, \
-                       is_confirmed BOOLEAN, carrier_id BIGINT, carrier_name, tracking_number, tracking_url, \
-                       estimated_delivery_ms BIGINT";
-        let sql = upsert_records("shipment_line", "shipment_id", "shipment_id, item_id", columns);
-        let (rows, of) = ((page.items, |row: &ShipmentItemFact| row.item_id.0), page.shipment_id.0);
-        self.record_rows(sql, rows, (page.exchange_id, Some(of)), "record the items of a shipment").await
     }
 }

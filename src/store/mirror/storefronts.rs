@@ -1,37 +1,9 @@
 //! Active storefronts and their listing templates.
 
-use super::platform_lists::upsert_records;
-use crate::model::{ExchangeId, StorefrontId};
-use crate::store::{Result, Store, WriteTransaction};
+use crate::model::StorefrontId;
+use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
-
-/// Storefront of an answer (*Storefront*).
-#[derive(Clone, Debug, Serialize)]
-pub struct StorefrontFact {
-    /// `Id`.
-    pub id: StorefrontId,
-    /// `Name`.
-    pub name: Option<String>,
-    /// `IsActive`.
-    pub is_active: Option<bool>,
-    /// `Type`, the kind of channel.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// `StorefrontProperties` as JSON.
-    pub properties: Option<String>,
-}
-
-/// Listing template of an answer (*ListingTemplate*).
-#[derive(Clone, Debug, Serialize)]
-pub struct TemplateFact {
-    /// `Id`.
-    pub id: i64,
-    /// `Name`.
-    pub name: Option<String>,
-    /// `Body`, possibly with markup.
-    pub body: Option<String>,
-}
 
 /// Storefront, as `storefront list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
@@ -88,29 +60,5 @@ impl Store {
                    FROM listing_template WHERE CAST($1 AS BIGINT) IS NULL OR storefront_id = $1 \
                    ORDER BY storefront_id, id";
         self.fetch_all(sql, (of.map(|id| id.0),), "list the listing templates").await
-    }
-}
-
-impl WriteTransaction {
-    /// Records a page of storefronts and returns the number of new or changed ones.
-    pub async fn mirror_storefronts(
-        &mut self,
-        exchange: ExchangeId,
-        storefronts: &[StorefrontFact],
-    ) -> Result<u64> {
-        let sql = upsert_records("storefront", "", "id", "name, is_active BOOLEAN, type, properties");
-        self.record_rows(sql, (storefronts, |row| row.id.0), (exchange, None), "record storefronts").await
-    }
-
-    /// Records a page of a storefront's templates and returns the number of new or changed ones.
-    pub async fn mirror_templates(
-        &mut self,
-        exchange: ExchangeId,
-        storefront: StorefrontId,
-        templates: &[TemplateFact],
-    ) -> Result<u64> {
-        let sql = upsert_records("listing_template", "storefront_id", "id", "storefront_id, name, body");
-        let of = (exchange, Some(storefront.0));
-        self.record_rows(sql, (templates, |row| row.id), of, "record listing templates").await
     }
 }

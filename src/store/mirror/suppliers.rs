@@ -1,25 +1,8 @@
 //! Suppliers.
 
-use super::platform_lists::upsert_records;
-use crate::model::{ExchangeId, SupplierId};
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
-
-/// Supplier of an answer (*Supplier*).
-#[derive(Clone, Debug, Serialize)]
-pub struct SupplierFact {
-    /// `Id`.
-    pub id: SupplierId,
-    /// `Name`.
-    pub name: Option<String>,
-    /// `AccountNumber`.
-    pub account_number: Option<String>,
-    /// `IsActive`.
-    pub is_active: Option<bool>,
-    /// `SupplierUrl`.
-    pub url: Option<String>,
-}
 
 /// Supplier, as `supplier list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
@@ -45,17 +28,5 @@ impl Store {
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
         self.fetch_all(sql, (), "list the suppliers").await
-    }
-}
-
-impl WriteTransaction {
-    /// Records a page of suppliers and returns the number of new or changed ones.
-    pub async fn mirror_suppliers(
-        &mut self,
-        exchange: ExchangeId,
-        suppliers: &[SupplierFact],
-    ) -> Result<u64> {
-        let sql = upsert_records("supplier", "", "id", "name, account_number, is_active BOOLEAN, url");
-        self.record_rows(sql, (suppliers, |row| row.id.0), (exchange, None), "record suppliers").await
     }
 }

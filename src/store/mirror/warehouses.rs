@@ -1,30 +1,9 @@
 //! Warehouses.
 
-use super::platform_lists::upsert_records;
-use crate::model::{ExchangeId, WarehouseId};
-use crate::store::{Result, Store, WriteTransaction};
+use crate::model::WarehouseId;
+use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
-
-/// Warehouse of an answer (*Warehouse*).
-#[derive(Clone, Debug, Serialize)]
-pub struct WarehouseFact {
-    /// `Id`.
-    pub id: WarehouseId,
-    /// `Name`.
-    pub name: String,
-    /// `IsActive`.
-    pub is_active: Option<bool>,
-    /// `AccountNumber`.
-    pub account_number: Option<String>,
-    /// `IsSystemGenerated`.
-    pub is_system_generated: Option<bool>,
-    /// `Type`, possibly one that this version does not know.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// `ContactInformation` as JSON.
-    pub contact: Option<String>,
-}
 
 /// Warehouse, as `warehouse list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
@@ -59,18 +38,5 @@ impl Store {
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
         self.fetch_column(sql, (), "read the warehouses").await
-    }
-}
-
-impl WriteTransaction {
-    /// Records a page of warehouses and returns the number of new or changed ones.
-    pub async fn mirror_warehouses(
-        &mut self,
-        exchange: ExchangeId,
-        warehouses: &[WarehouseFact],
-    ) -> Result<u64> {
-        let columns = "name, is_active BOOLEAN, account_number, is_system_generated BOOLEAN, type, contact";
-        let sql = upsert_records("warehouse", "", "id", columns);
-        self.record_rows(sql, (warehouses, |row| row.id.0), (exchange, None), "record warehouses").await
     }
 }
