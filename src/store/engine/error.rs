@@ -46,20 +46,6 @@ pub enum StoreError {
         #[source]
         source: MigrateError,
     },
-    /// A newer version of tallyd leads, or led, the schema of a server.
-    #[error(
-        "this tallyd does not lead the database {database}: a newer version of tallyd brought its schema to migration \
-         {version}, and this version knows {known}. Install the newer version on this host too, then \
-         `sudo systemctl restart tallyd`"
-    )]
-    NewerSchema {
-        /// The database.
-        database: DatabaseLocation,
-        /// The newest migration of the schema.
-        version: i64,
-        /// The newest migration of this program.
-        known: i64,
-    },
     /// The database was made by other migrations than those of this program.
     #[error(
         "cannot open the database {database}: another version of tallyd created it with another schema \

@@ -70,12 +70,16 @@ impl Store {
     /// Refuses to lead a server's schema that a newer version of tallyd made.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`].
+    /// [`StoreError::UnusableServer`].
     pub fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
         let known = postgres::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
         match row.schema_version {
             Some(version) if version > known => {
-                Err(StoreError::NewerSchema { database: self.location().clone(), version, known })
+                let reason = format!(
+                    "a newer version of tallyd brought its schema to migration {version}, and this version knows {known}, so \
+                     it does not lead. Install the newer version on this host too, then `sudo systemctl restart tallyd`"
+                );
+                Err(StoreError::UnusableServer { database: self.location().clone(), reason })
             }
             Some(_) | None => Ok(()),
         }

@@ -6,7 +6,7 @@ use crate::store::engine::fetch::{self, Connection};
 use crate::store::engine::lossy_text::{LossyText, StoredBodyRow, body_columns};
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::{Result, Store};
-use sqlx::{FromRow, Row};
+use sqlx::{AssertSqlSafe, FromRow, Row};
 use sqlx_macros::FromRow;
 use std::collections::BTreeMap;
 
@@ -351,25 +351,19 @@ impl Store {
         after: i64,
         limit: u32,
     ) -> Result<Vec<ChangeRow>> {
-        macro_rules! oldest {
-            ($state:literal) => {
-                concat!(
-                    change_rows!(),
-                    " WHERE ",
-                    $state,
-                    " AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
-                     AND (CAST($4 AS TEXT) IS NULL OR kind = $4) ORDER BY id LIMIT CAST($5 AS BIGINT)"
-                )
-            };
-        }
         // The conditions are those of the partial indexes.
-        let sql = match state {
-            "pending" => oldest!("state = 'pending' AND $1 = 'pending'"),
-            "rejected" => oldest!("state = 'rejected' AND acknowledged_ms IS NULL AND $1 = 'rejected'"),
-            _ => oldest!("state IN ('sending', 'held', 'in_doubt') AND state = $1"),
+        let is_of_state = match state {
+            "pending" => "state = 'pending' AND $1 = 'pending'",
+            "rejected" => "state = 'rejected' AND acknowledged_ms IS NULL AND $1 = 'rejected'",
+            _ => "state IN ('sending', 'held', 'in_doubt') AND state = $1",
         };
+        let sql = format!(
+            "{} WHERE {is_of_state} AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
+             AND (CAST($4 AS TEXT) IS NULL OR kind = $4) ORDER BY id LIMIT CAST($5 AS BIGINT)",
+            change_rows!()
+        );
         let values = (state, after, reason, kind, i64::from(limit));
-        self.fetch_all(sql, values, "read the oldest changes").await
+        self.fetch_all(AssertSqlSafe(sql), values, "read the oldest changes").await
     }
 
     /// Returns the change with this key.

@@ -8,6 +8,7 @@ use crate::outbox::ChangeState;
 use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
+use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
 
 /// Largest number of changes that a part of a key is compared with; more are as ambiguous.
@@ -58,72 +59,43 @@ pub enum NamedChange {
     Unknown,
 }
 
-/// SQL: the condition of the filter; parameters 1 to 8.
-macro_rules! filter_condition {
-    () => {
-        "(json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
-          AND (CAST($2 AS TEXT) IS NULL OR kind = $2) AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
-          AND (json_array_length($4) = 0 OR sku IN (SELECT atom FROM json_each($4))) \
-          AND (CAST($5 AS TEXT) IS NULL OR (key >= $5 AND key < $6)) \
-          AND (CAST($7 AS TEXT) IS NULL OR coalesce(dated_at, created_at) >= $7) \
-          AND (CAST($8 AS TEXT) IS NULL OR coalesce(dated_at, created_at) <= $8)"
-    };
-}
+/// SQL: the changes that the filter includes; parameters 1 to 8.
+const FILTERED: &str = "FROM outbox \
+    WHERE (json_array_length($1) = 0 OR state IN (SELECT atom FROM json_each($1))) \
+      AND (CAST($2 AS TEXT) IS NULL OR kind = $2) AND (CAST($3 AS TEXT) IS NULL OR reason = $3) \
+      AND (json_array_length($4) = 0 OR sku IN (SELECT atom FROM json_each($4))) \
+      AND (CAST($5 AS TEXT) IS NULL OR (key >= $5 AND key < $6)) \
+      AND (CAST($7 AS TEXT) IS NULL OR coalesce(dated_at, created_at) >= $7) \
+      AND (CAST($8 AS TEXT) IS NULL OR coalesce(dated_at, created_at) <= $8)";
 
-/// SQL: the open changes, by an index for each part.
-macro_rules! open_changes {
-    () => {
-        "id IN (SELECT id FROM outbox WHERE state = 'pending' \
-             UNION ALL SELECT id FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') \
-             UNION ALL SELECT id FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL) AND "
-    };
-}
+/// SQL: the condition of an open change, by an index for each part.
+const IS_OPEN: &str = "AND id IN (SELECT id FROM outbox WHERE state = 'pending' \
+    UNION ALL SELECT id FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') \
+    UNION ALL SELECT id FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL)";
 
 impl Store {
     /// Lists changes, newest first.
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
-        let sql = match filter.is_open {
-            true => concat!(
-                change_columns!(),
-                " FROM outbox WHERE ",
-                open_changes!(),
-                filter_condition!(),
-                " ORDER BY id DESC LIMIT $9"
-            ),
-            false => concat!(
-                change_columns!(),
-                " FROM outbox WHERE ",
-                filter_condition!(),
-                " ORDER BY id DESC LIMIT $9"
-            ),
-        };
+        let (columns, open) = (change_columns!(), if filter.is_open { IS_OPEN } else { "" });
+        let sql = format!("{columns} {FILTERED} {open} ORDER BY id DESC LIMIT $9");
         let (states, kind, reason, skus, prefix, after, from, to) = filter_values(filter);
         let values = (states, kind, reason, skus, prefix, after, from, to, i64::from(filter.limit));
-        self.fetch_all(sql, values, "list the changes").await
+        self.fetch_all(AssertSqlSafe(sql), values, "list the changes").await
     }
 
     /// Returns the groups of all changes that the filter includes, without its limit.
     pub async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
-        let sql = match filter.is_open {
-            true => concat!(
-                "SELECT state, reason, count(*) AS changes FROM outbox WHERE ",
-                open_changes!(),
-                filter_condition!(),
-                " GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
-            ),
-            false => concat!(
-                "SELECT state, reason, count(*) AS changes FROM outbox WHERE ",
-                filter_condition!(),
-                " GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
-            ),
-        };
-        self.fetch_all(sql, filter_values(filter), "count the changes of the list").await
+        let open = if filter.is_open { IS_OPEN } else { "" };
+        let sql = format!(
+            "SELECT state, reason, count(*) AS changes {FILTERED} {open} \
+             GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
+        );
+        self.fetch_all(AssertSqlSafe(sql), filter_values(filter), "count the changes of the list").await
     }
 
     /// Returns the keys of all open changes that the filter includes, oldest first, without its limit.
     pub async fn outbox_open_keys(&self, filter: &OutboxFilter) -> Result<Vec<String>> {
-        let sql =
-            concat!("SELECT key FROM outbox WHERE ", open_changes!(), filter_condition!(), " ORDER BY id");
+        let sql = AssertSqlSafe(format!("SELECT key {FILTERED} {IS_OPEN} ORDER BY id"));
         let keys: Vec<LossyText> =
             self.fetch_column(sql, filter_values(filter), "read the keys of the list").await?;
         Ok(keys.into_iter().map(String::from).collect())

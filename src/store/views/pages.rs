@@ -7,6 +7,7 @@ use crate::model::{OrderId, Timestamp, case_key};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Result, Store};
 use serde::Serialize;
+use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
 
 /// Largest number of rows of a page.
@@ -101,40 +102,33 @@ pub struct CallInterval {
     pub bad_requests: i64,
 }
 
-/// SQL: a page of the products by case key after parameters 1 and 2, before parameter 3. At most parameter 4 of them
-/// are looked at. Parameters 5 to 8 are warehouse, name, quantity and limit.
-macro_rules! product_page {
-    ($condition:literal) => {
-        concat!(
-            "WITH scanned AS (SELECT p.id, p.sku, p.case_key, p.name, p.missing_since_ms FROM product p \
+/// Returns the SQL of a page of the products by case key after parameters 1 and 2, before parameter 3, that satisfy
+/// `condition`. At most parameter 4 of them are looked at. Parameters 5 to 8 are warehouse, name, quantity and limit.
+fn product_page(condition: &str) -> String {
+    format!(
+        "WITH scanned AS (SELECT p.id, p.sku, p.case_key, p.name, p.missing_since_ms FROM product p \
                  WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 \
-                   AND p.alias_of IS NULL AND ",
-            $condition,
-            " ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
+                   AND p.alias_of IS NULL AND {condition} \
+             ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
              WHERE (CAST($6 AS TEXT) IS NULL OR lower(s.name) LIKE $6 ESCAPE '!') \
                AND ((CAST($5 AS BIGINT) IS NULL AND CAST($7 AS BIGINT) IS NULL) OR EXISTS ( \
                    SELECT 1 FROM linked_balance b WHERE b.product = s.id \
                      AND b.warehouse_id = coalesce($5, b.warehouse_id) AND b.quantity <= coalesce($7, b.quantity))) \
              ORDER BY s.case_key, s.sku LIMIT CAST($8 AS BIGINT)"
-        )
-    };
+    )
 }
 
-/// SQL: a page of the SKUs of changes; `c` has their spellings. Parameters: cursor, prefix, warehouse, limit.
-macro_rules! changed_page {
-    ($changes:literal) => {
-        concat!(
-            "SELECT c.spelling AS cursor, \
+/// Returns the SQL of a page of the SKUs of `changes`, with their spellings. Parameters: cursor, prefix, warehouse, limit.
+fn changed_page(changes: &str) -> String {
+    format!(
+        "SELECT c.spelling AS cursor, \
                     coalesce((SELECT m.sku FROM sku_spelling m WHERE m.spelling = c.spelling), c.spelling) AS sku, \
                     (SELECT p.name FROM sku_spelling m JOIN product p ON p.id = m.product \
                      WHERE m.spelling = c.spelling) AS name, \
                     (SELECT p.missing_since_ms FROM sku_spelling m JOIN product p ON p.id = m.product \
                      WHERE m.spelling = c.spelling) AS missing_ms \
-             FROM (",
-            $changes,
-            ") c ORDER BY c.spelling"
-        )
-    };
+             FROM ({changes}) c ORDER BY c.spelling"
+    )
 }
 
 impl Store {
@@ -175,12 +169,9 @@ impl Store {
         let is_search = name.is_some() || low.is_some() || filter.warehouse.is_some();
         let scanned = if is_search { SEARCHED_MAX } else { limit };
         let values = (from, after, to, scanned, filter.warehouse, name, low, limit);
-        if filter.selection == StockSelection::Missing {
-            let sql = product_page!("p.missing_since_ms IS NOT NULL");
-            return self.fetch_all(sql, values, "read a page of missing SKUs").await;
-        }
-        let sql = product_page!("TRUE");
-        self.fetch_all(sql, values, "read a page of stock").await
+        let is_missing = filter.selection == StockSelection::Missing;
+        let sql = product_page(if is_missing { "p.missing_since_ms IS NOT NULL" } else { "TRUE" });
+        self.fetch_all(AssertSqlSafe(sql), values, "read a page of stock").await
     }
 
     /// Returns the cursor behind the products that a search looked at; `None`: it looked at all.
@@ -197,8 +188,8 @@ impl Store {
     async fn changed_stock_page(&self, filter: &StockFilter) -> Result<Vec<StockPageRow>> {
         let prefix = format!("{}%", like_text(&case_key(&filter.prefix)));
         let values = (&filter.after, prefix, filter.warehouse, PAGE_ROWS + 1);
-        if filter.selection == StockSelection::Conflict {
-            let sql = changed_page!(
+        let changes = match filter.selection {
+            StockSelection::Conflict => {
                 "SELECT spelling FROM ( \
                      SELECT o.sku AS spelling, o.warehouse_id FROM outbox o \
                      WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
@@ -207,52 +198,46 @@ impl Store {
                  WHERE spelling > $1 AND lower(spelling) LIKE $2 ESCAPE '!' \
                    AND warehouse_id = coalesce(CAST($3 AS BIGINT), warehouse_id) \
                  GROUP BY spelling ORDER BY spelling LIMIT CAST($4 AS BIGINT)"
-            );
-            return self.fetch_all(sql, values, "read the SKUs in conflict").await;
-        }
-        let sql = changed_page!(
-            "SELECT o.sku AS spelling FROM outbox o \
+            }
+            _ => {
+                "SELECT o.sku AS spelling FROM outbox o \
              WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL AND o.sku > $1 \
                AND o.state IN ('pending', 'sending') AND lower(o.sku) LIKE $2 ESCAPE '!' \
                AND o.warehouse_id = coalesce(CAST($3 AS BIGINT), o.warehouse_id) \
              GROUP BY o.sku ORDER BY o.sku LIMIT CAST($4 AS BIGINT)"
-        );
-        self.fetch_all(sql, values, "read the SKUs with pending changes").await
+            }
+        };
+        self.fetch_all(AssertSqlSafe(changed_page(changes)), values, "read the SKUs of changes").await
     }
 
     /// Returns a page of exchanges, newest first, and the position before which the next page begins.
     pub async fn exchange_page(&self, filter: &ExchangeFilter) -> Result<(Vec<ExchangeRow>, Option<i64>)> {
         let newest = self.journal_position().await?.0.saturating_add(1);
         let before = filter.before.unwrap_or(newest).min(newest);
-        let rows: Vec<ExchangeRow> = match &filter.sku {
-            Some(sku) => {
-                let sql = "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, \
-                                  e.message, e.parked FROM exchange e \
-                           WHERE e.id < $1 AND e.operation = coalesce(CAST($2 AS TEXT), e.operation) \
-                             AND coalesce(e.verdict, '') = coalesce(CAST($3 AS TEXT), e.verdict, '') AND e.id IN ( \
-                               SELECT t.exchange_id FROM outbox o JOIN change_transition t ON t.change_id = o.id \
-                               WHERE o.sku = $4 AND t.exchange_id IS NOT NULL \
-                               UNION SELECT b.fact_exchange_id FROM product p JOIN balance b ON b.product = p.id \
-                               WHERE p.sku = $4 \
-                               UNION SELECT r.exchange_id FROM product p JOIN read_batch r ON r.id = p.read_batch_id \
-                               WHERE p.sku = $4 \
-                               UNION SELECT x.id FROM product p JOIN balance_history h ON h.product = p.id \
-                                   JOIN exchange x ON x.ended = h.position WHERE p.sku = $4) \
-                           ORDER BY e.id DESC LIMIT CAST($5 AS BIGINT)";
-                let values = (before, &filter.operation, &filter.verdict, sku, PAGE_ROWS + 1);
-                self.fetch_all(sql, values, "read the exchanges of a SKU").await?
+        let is_searched = match filter.sku {
+            Some(_) => {
+                "e.id IN (SELECT t.exchange_id FROM outbox o JOIN change_transition t ON t.change_id = o.id \
+                          WHERE o.sku = $5 AND t.exchange_id IS NOT NULL \
+                          UNION SELECT b.fact_exchange_id FROM product p JOIN balance b ON b.product = p.id \
+                          WHERE p.sku = $5 \
+                          UNION SELECT r.exchange_id FROM product p JOIN read_batch r ON r.id = p.read_batch_id \
+                          WHERE p.sku = $5 \
+                          UNION SELECT x.id FROM product p JOIN balance_history h ON h.product = p.id \
+                              JOIN exchange x ON x.ended = h.position WHERE p.sku = $5)"
             }
-            None => {
-                let sql = "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, \
-                                  e.message, e.parked FROM exchange e \
-                           WHERE e.id < $1 AND e.id >= $4 AND e.operation = coalesce(CAST($2 AS TEXT), e.operation) \
-                             AND coalesce(e.verdict, '') = coalesce(CAST($3 AS TEXT), e.verdict, '') \
-                           ORDER BY e.id DESC LIMIT CAST($5 AS BIGINT)";
-                let from = before.saturating_sub(SEARCHED_POSITIONS);
-                let values = (before, &filter.operation, &filter.verdict, from, PAGE_ROWS + 1);
-                self.fetch_all(sql, values, "read a page of exchanges").await?
-            }
+            None => "e.id >= $6",
         };
+        let sql = format!(
+            "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, e.message, \
+                    e.parked FROM exchange e \
+             WHERE e.id < $1 AND e.operation = coalesce(CAST($2 AS TEXT), e.operation) \
+               AND coalesce(e.verdict, '') = coalesce(CAST($3 AS TEXT), e.verdict, '') AND {is_searched} \
+             ORDER BY e.id DESC LIMIT CAST($4 AS BIGINT)"
+        );
+        let from = before.saturating_sub(SEARCHED_POSITIONS);
+        let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku, from);
+        let rows: Vec<ExchangeRow> =
+            self.fetch_all(AssertSqlSafe(sql), values, "read a page of exchanges").await?;
         Ok(match usize::try_from(PAGE_ROWS).ok().filter(|full| rows.len() > *full) {
             Some(full) => {
                 let page: Vec<ExchangeRow> = rows.into_iter().take(full).collect();
