@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::journal::RunOutcome;
-use crate::model::{Clock, Moment, Timestamp};
+use crate::model::{Clock, Moment, Timestamp, counted};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -151,8 +151,11 @@ impl HealthMonitor {
             pending,
             held,
             in_doubt,
-            "the last hour: {runs} run(s), {failed} failed or incomplete; {calls} call(s), {throttled} answered 429; \
-             {pending} change(s) pending, {held} held, {in_doubt} in doubt; {}",
+            "the last hour: {}, {failed} failed or incomplete; {}, {throttled} answered 429; {} pending, {held} held, \
+             {in_doubt} in doubt; {}",
+            counted(runs, "run"),
+            counted(calls, "call"),
+            counted(pending, "change"),
             health.status_line()
         );
         Ok(())

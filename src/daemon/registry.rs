@@ -47,13 +47,13 @@ pub(super) struct JobRow {
 pub(super) const JOBS: [JobRow; 15] = [
     row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(reports::run_work_queue(run.context, run.id))),
     row(JobKind::Warehouses, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse(s)"))
+        Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse"))
     }),
     row(JobKind::Suppliers, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Suppliers, "supplier(s)"))
+        Box::pin(lists::run(run.context, run.id, PlatformList::Suppliers, "supplier"))
     }),
     row(JobKind::Storefronts, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Storefronts, "storefront(s)"))
+        Box::pin(lists::run(run.context, run.id, PlatformList::Storefronts, "storefront"))
     }),
     row(JobKind::ListingTemplates, JobCalls::PerStorefront, |run| {
         Box::pin(lists::run_templates(run.context, run.id))

@@ -13,8 +13,8 @@ use crate::client::{AccountKeys, Client, HttpTransport, Transport, run_aside};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
-use crate::model::Clock;
 use crate::model::time::DAY;
+use crate::model::{Clock, counted};
 use crate::notify::{NoticeTopic, tell_occurrence};
 use crate::projection;
 use crate::schedule::ScheduleDriver;
@@ -357,16 +357,18 @@ async fn begin_session(
             from,
             to,
             projected_again,
-            "projection version {to} continues after a snapshot of version {from}; {projected_again} exchange(s) \
-             with parked records were projected again"
+            "projection version {to} continues after a snapshot of version {from}; {} with parked records \
+             projected again",
+            counted(projected_again, "exchange")
         );
     }
     if let Some(RollbackSign { description, .. }) = restored {
         tracing::error!(
             event = event::DATABASE_RESTORED,
             changes = held,
-            "{description}; {held} change(s) may have taken effect since and are held, and new ones join them: see \
-             `tallyd outbox list --state held`; `tallyd outbox release --all` ends it"
+            "{description}; tallyd holds {} that may have taken effect since, and new ones: see `tallyd outbox list \
+             --state held`; `tallyd outbox release --all` ends it",
+            counted(held, "change")
         );
     }
     if started.interrupted_runs + started.in_doubt > 0 {
@@ -374,9 +376,9 @@ async fn begin_session(
             event = event::DAEMON_RECOVERED,
             runs = started.interrupted_runs,
             changes = started.in_doubt,
-            "the last tallyd ended during {} run(s); {} change(s) are in doubt",
-            started.interrupted_runs,
-            started.in_doubt
+            "the last tallyd ended during {}, with {} in doubt",
+            counted(started.interrupted_runs, "run"),
+            counted(started.in_doubt, "change")
         );
     }
     Ok(started.session_id)

@@ -7,7 +7,7 @@
 use super::systemd;
 use crate::client::SetupError;
 use crate::config::KeyError;
-use crate::model::Clock;
+use crate::model::{Clock, counted};
 use crate::projection::ProjectionError;
 use crate::schedule::DriverError;
 use crate::store::{DatabaseLocation, LockError, StoreError};
@@ -52,8 +52,9 @@ pub enum StartError {
     Schedule(#[from] DriverError),
     /// The database belongs to another account.
     #[error(
-        "the platform at {base_url} lists none of the {known} warehouse(s) in {database}, so it is another account \
+        "the platform at {base_url} lists none of the {} in {database}, so it is another account \
          and nothing was sent: restore the right key and address, or name a new database in `{}`",
+        counted(known, "warehouse"),
         database.setting()
     )]
     OtherAccount {

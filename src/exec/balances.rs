@@ -3,7 +3,7 @@
 use super::call::AnsweredExchange;
 use super::{JobContext, JobError};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
-use crate::model::{Sku, time};
+use crate::model::{Sku, counted, time};
 use crate::projection::{balance_facts, project_balances, project_found_products};
 use crate::reconcile::brake;
 use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
@@ -178,7 +178,8 @@ fn log_conflicts(recorded: &BalancesRecorded) {
         tracing::info!(
             event = event::CONFLICT_CLOSED,
             conflicts,
-            "{conflicts} conflict(s) closed: the platform shows the written quantities"
+            "{} closed: the platform shows the written quantities",
+            counted(conflicts, "conflict")
         );
     }
 }

@@ -8,7 +8,7 @@
 //! counted in its run's line.
 
 use super::JobContext;
-use crate::model::{ChangeId, Position};
+use crate::model::{ChangeId, Position, counted};
 use crate::outbox::{ChangeState, Reason};
 use crate::store::{ChangeOutcome, StoreError};
 use crate::telemetry::event;
@@ -58,7 +58,8 @@ pub async fn log_released(context: &JobContext, after: Position) -> Result<(), S
             event = event::BRAKE_RELEASED,
             trip,
             changes,
-            "an operator released {what}: {changes} change(s) continue"
+            "an operator released {what}, with {}",
+            counted(changes, "change")
         );
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::call::AnsweredExchange;
 use super::{JobContext, JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
-use crate::model::{Lane, RunId};
+use crate::model::{Lane, RunId, counted};
 use crate::projection;
 use crate::store::{PlatformList, StoreError, WriteTransaction};
 use serde::Serialize;
@@ -125,9 +125,10 @@ impl ListProgress {
         }
     }
 
-    /// Returns the report of the run; `nouns` as in "3 supplier(s)".
-    pub(crate) fn run_report(&self, nouns: &str) -> RunReport {
-        let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed.len(), self.changed);
+    /// Returns the report of the run; `noun` as in "3 suppliers".
+    pub(crate) fn run_report(&self, noun: &str) -> RunReport {
+        let mut summary =
+            format!("{} listed, {} new or changed", counted(self.listed.len(), noun), self.changed);
         if self.parked > 0 {
             summary.push_str(&format!(", {} unreadable", self.parked));
         }

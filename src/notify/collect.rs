@@ -5,7 +5,7 @@ use super::topic::{change_topic, finding_topic, is_told_by_change};
 use super::{NoticeChannel, NoticeTopic, NotifierSettings};
 use crate::health::{Finding, HealthReport};
 use crate::model::time::DAY;
-use crate::model::{ChangeId, Timestamp};
+use crate::model::{ChangeId, Timestamp, counted};
 use crate::outbox::ChangeState;
 use crate::store::{Durability, NoticeChangeRow, Store, StoreError, WriteTransaction};
 use crate::telemetry::event;
@@ -55,8 +55,8 @@ pub async fn collect_notices(
         tracing::warn!(
             event = event::NOTICE_DROPPED,
             notices = dropped,
-            "{dropped} notice(s) were dropped: their notifier is no longer configured, or its receiver took none for \
-             7 days"
+            "{} dropped: the notifier is no longer configured, or its receiver took none for 7 days",
+            counted(dropped, "notice")
         );
     }
     Ok(())

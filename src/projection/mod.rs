@@ -39,7 +39,7 @@ pub(crate) use writes::{
 };
 
 use crate::client::wire::DecodedAnswer;
-use crate::model::ExchangeId;
+use crate::model::{ExchangeId, counted};
 use crate::store::{StoreError, WriteTransaction};
 use crate::telemetry::event;
 
@@ -70,8 +70,8 @@ async fn park_records<T>(
             event = event::RECORD_PARKED,
             exchange = exchange.0,
             records = decoded.parked.len(),
-            "{} record(s) of an answer could not be read and were parked; the first: {}",
-            decoded.parked.len(),
+            "{} of an answer parked as unreadable; the first: {}",
+            counted(decoded.parked.len(), "record"),
             crate::model::cut_reason(first.why.as_str())
         );
     }

@@ -15,7 +15,7 @@ use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::limiter::Permit;
-use crate::model::{ChangeId, ExchangeId, JobKind, Lane, Position, RunId};
+use crate::model::{ChangeId, ExchangeId, JobKind, Lane, Position, RunId, counted};
 use crate::outbox::{ChangeState, Reason};
 use crate::projection;
 use crate::store::{
@@ -219,8 +219,8 @@ async fn complete_in_doubt(
         ids,
         keys,
         reason = Reason::NoAnswer.as_str(),
-        "{} change(s) are in doubt: {why}",
-        changes.len()
+        "{} in doubt: {why}",
+        counted(changes.len(), "change")
     );
     Ok(())
 }

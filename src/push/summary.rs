@@ -1,7 +1,7 @@
 //! Summary of a push: stock and other changes are counted together.
 
 use crate::exec::RunReport;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, counted};
 use crate::outbox::ChangeState;
 use crate::store::ChangeOutcome;
 
@@ -46,7 +46,8 @@ impl PushSummary {
     }
 
     pub(super) fn run_report(&self) -> RunReport {
-        let mut summary = format!("{} change(s) applied in {} call(s)", self.applied, self.calls);
+        let mut summary =
+            format!("{} applied in {}", counted(self.applied, "change"), counted(self.calls, "call"));
         for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
             if count > 0 {
                 summary.push_str(&format!(", {count} {what}"));

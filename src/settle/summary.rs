@@ -2,7 +2,7 @@
 
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::{JobError, RunReport};
-use crate::model::JobKind;
+use crate::model::{JobKind, counted};
 
 #[derive(Debug, Default)]
 pub(crate) struct SettleSummary {
@@ -43,8 +43,8 @@ impl SettleSummary {
 
     pub(super) fn run_report(self) -> RunReport {
         let Self { checks, took_effect, had_no_effect, shown, held, may_unblock, first_failure } = self;
-        let mut summary =
-            format!("{checks} check(s): {took_effect} change(s) took effect, {had_no_effect} had no effect");
+        let (checked, effective) = (counted(checks, "check"), counted(took_effect, "change"));
+        let mut summary = format!("{checked}: {effective} took effect, {had_no_effect} had no effect");
         if shown > 0 {
             summary.push_str(&format!(", {shown} pending again"));
         }

@@ -1,6 +1,7 @@
 //! `backup`: a scheduled copy of the database, and the removal of the oldest copies.
 
 use crate::exec::{JobContext, JobError, RunReport};
+use crate::model::counted;
 use crate::store::{StoreError, scheduled_copy_name};
 use crate::telemetry::event;
 
@@ -34,6 +35,7 @@ async fn copy_database(context: &JobContext) -> Result<RunReport, JobError> {
         "the backup {path} was written; {rows} rows compared"
     );
     Ok(RunReport::ok(format!(
-        "{path}: {size_bytes} bytes, {rows} rows compared; {removed} old one(s) removed"
+        "{path}: {size_bytes} bytes, {rows} rows compared; {} removed",
+        counted(removed, "old copy")
     )))
 }

@@ -15,7 +15,7 @@ use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
 use crate::exec::quarantine::{FailureCause, QuarantinedEntries};
 use crate::exec::{JobContext, JobError, RunReport, balances, call};
-use crate::model::{JobKind, Lane, Operation, Position, RetryDelays, RunId, Sku};
+use crate::model::{JobKind, Lane, Operation, Position, RetryDelays, RunId, Sku, counted};
 use crate::reconcile::brake;
 use crate::reconcile::isolation::FailedGroups;
 use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
@@ -350,8 +350,11 @@ impl<'a> BalancesPass<'a> {
     }
 
     fn run_report(&self, gave_up: Option<String>) -> Result<RunReport, JobError> {
-        let mut summary =
-            format!("{} SKU(s) read, {} stock level(s) new or changed", self.read_count, self.changed);
+        let mut summary = format!(
+            "{} read, {} new or changed",
+            counted(self.read_count, "SKU"),
+            counted(self.changed, "stock level")
+        );
         if self.absent > 0 {
             summary.push_str(&format!(", {} not returned by the platform", self.absent));
         }

@@ -18,19 +18,19 @@ use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, Operation, ProductId, RunId, ShipmentId, StorefrontId};
 use crate::store::PlatformList;
 
-/// Reads a whole list; `nouns` as in "3 supplier(s)".
+/// Reads a whole list; `noun` as in "3 suppliers".
 pub(crate) async fn run(
     context: &JobContext,
     run: RunId,
     list: PlatformList,
-    nouns: &str,
+    noun: &str,
 ) -> Result<RunReport, JobError> {
-    Ok(read_list(READ_ATTEMPTS, context, run, list).await?.run_report(nouns))
+    Ok(read_list(READ_ATTEMPTS, context, run, list).await?.run_report(noun))
 }
 
 pub(crate) async fn run_templates(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let storefronts = context.store.storefront_ids().await?;
-    Ok(read_each(context, run, storefronts).await?.run_report("storefront(s)", "template(s)"))
+    Ok(read_each(context, run, storefronts).await?.run_report("storefront", "template"))
 }
 
 impl JobEntry for StorefrontId {
@@ -44,7 +44,7 @@ impl JobEntry for StorefrontId {
 
 pub(crate) async fn run_shipments(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let due = context.store.shipment_due(context.now()).await?;
-    Ok(read_each(context, run, due).await?.run_report("shipment(s)", "item(s)"))
+    Ok(read_each(context, run, due).await?.run_report("shipment", "item"))
 }
 
 impl JobEntry for ShipmentId {
@@ -58,7 +58,7 @@ impl JobEntry for ShipmentId {
 
 pub(crate) async fn run_kit_components(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let kits = context.store.kit_ids().await?;
-    Ok(read_each(context, run, kits).await?.run_report("kit(s)", "component(s)"))
+    Ok(read_each(context, run, kits).await?.run_report("kit", "component"))
 }
 
 impl JobEntry for ProductId {

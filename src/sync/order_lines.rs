@@ -19,7 +19,7 @@ use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
 use crate::client::wire;
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger};
+use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger, counted};
 use crate::projection;
 use crate::store::{ALLOCATIONS_OF_ORDER_MAX, RequestedOrder, StoreError};
 use crate::telemetry::event;
@@ -122,7 +122,7 @@ impl<'a> OrdersPass<'a> {
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
-            let later = format!("; {later} closed order(s) are left to later runs");
+            let later = format!("; {} left to later runs", counted(later, "closed order"));
             remark.get_or_insert_default().push_str(&later);
         }
         orders.closed.truncate(most);
@@ -204,7 +204,7 @@ impl<'a> OrdersPass<'a> {
     }
 
     fn run_report(self, remark: Option<String>) -> RunReport {
-        let mut orders = self.orders.summary.run_report("order(s)", "line(s)");
+        let mut orders = self.orders.summary.run_report("order", "line");
         orders.summary.extend(remark);
         let lines = self.allocations.summary;
         if self.lines.is_empty() && lines.is_empty() {
@@ -212,7 +212,7 @@ impl<'a> OrdersPass<'a> {
         }
         // An answer without an allocation is a 404 of its order.
         let not_found = lines.unchanged_count();
-        let mut lines = lines.run_report("line(s)", "allocation(s)");
+        let mut lines = lines.run_report("line", "allocation");
         if not_found > 0 {
             lines.summary.push_str(&format!(", {not_found} of an order that the platform does not find"));
         }
@@ -237,8 +237,9 @@ async fn skip_unchanged(
         return Ok(None);
     }
     let why = format!(
-        "{orders} order(s) skipped until the next run: by the work queue of {checked_at}, no count of sales orders \
-         changed since they were read"
+        "{} skipped until the next run: by the work queue of {checked_at}, no count of sales orders changed since \
+         they were read",
+        counted(orders, "order")
     );
     tracing::debug!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
     Ok(Some(format!("; {why}")))

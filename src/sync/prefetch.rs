@@ -12,7 +12,7 @@
 use super::order_lines;
 use crate::client::{Verdict, wire};
 use crate::exec::{FinishedRun, JobContext, JobError, RunReport, balances, run};
-use crate::model::{JobKind, Lane, Operation, RunId, RunTrigger, Sku, Timestamp};
+use crate::model::{JobKind, Lane, Operation, RunId, RunTrigger, Sku, Timestamp, counted};
 use crate::schedule::refresh_priority::{PrefetchCandidate, pick_candidates};
 use crate::store::{PrefetchRow, StalestProgress, StoreError};
 use serde_json::json;
@@ -40,7 +40,8 @@ pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRu
     }
     let work = async |run| {
         let (read, changed) = read_pages(context, run, pages).await?;
-        let summary = format!("{read} SKU(s) prefetched, {changed} stock level(s) new or changed");
+        let (skus, levels) = (counted(read, "SKU"), counted(changed, "stock level"));
+        let summary = format!("{skus} prefetched, {levels} new or changed");
         Ok(RunReport::ok(summary).with_effect(changed > 0))
     };
     run::run_beside(context, kind, trigger, None, work).await.map(Some)

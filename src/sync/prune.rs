@@ -6,7 +6,7 @@
 //! comparison. `store/journal/prune.rs` lists the rows that stay.
 
 use crate::exec::{JobContext, JobError, JournalRetention, RunReport};
-use crate::model::{Position, Timestamp, time};
+use crate::model::{Position, Timestamp, counted, time};
 use crate::projection::JournalReplay;
 use crate::store::{Durability, JournalReader, PrunedRows, Store, TableComparison};
 use crate::telemetry::event;
@@ -132,9 +132,9 @@ async fn prune_proved(
 fn mirror_differs(differs: &TableComparison) -> JobError {
     let row = differs.differences.first().map_or(String::new(), |row| row.key.to_string());
     JobError::Implausible(format!(
-        "nothing was pruned: the rebuilt mirror differs from the live one in {} row(s) of {}, first {row}; \
+        "nothing was pruned: the rebuilt mirror differs from the live one in {} of {}, first {row}; \
          see tallyd replay --into FILE",
-        differs.differences.len(),
+        counted(differs.differences.len(), "row"),
         differs.table
     ))
 }
@@ -176,8 +176,11 @@ impl std::fmt::Display for PruneReport {
         match self.pruned_to {
             Some(to) => write!(
                 f,
-                "deleted up to position {to}: {bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {history} earlier \
-                 fact(s) of stock levels; {} MiB in use",
+                "deleted up to position {to}: {}, {}, {} and {} of stock levels; {} MiB in use",
+                counted(bodies, "body"),
+                counted(exchanges, "exchange"),
+                counted(runs, "run"),
+                counted(history, "earlier fact"),
                 self.used_bytes >> 20
             )?,
             None => write!(f, "nothing to prune; {} MiB in use", self.used_bytes >> 20)?,

@@ -1,7 +1,7 @@
 //! Summary of a run that makes one call for each of many entries ([`super::entry_reads`] makes them).
 
 use crate::exec::RunReport;
-use crate::model::JobKind;
+use crate::model::{JobKind, counted};
 
 /// Most entries named in the summary; the others are counted.
 const NAMES_MAX: usize = 5;
@@ -28,10 +28,10 @@ impl ReadSummary {
         (self.read_count as u64).saturating_sub(self.changed)
     }
 
-    /// Returns the report of the run, as in "3 order(s) read, 5 line(s) new or changed".
-    pub(super) fn run_report(&self, things: &str, facts: &str) -> RunReport {
-        let mut summary =
-            format!("{} {things} read, {} {facts} new or changed", self.read_count, self.changed);
+    /// Returns the report of the run, as in "3 orders read, 1 line new or changed".
+    pub(super) fn run_report(&self, thing: &str, fact: &str) -> RunReport {
+        let (read, changed) = (counted(self.read_count, thing), counted(self.changed, fact));
+        let mut summary = format!("{read} read, {changed} new or changed");
         for (entries, fate) in [(&self.unread, "not read"), (&self.quarantined, "quarantined")] {
             if !entries.is_empty() {
                 summary.push_str(&format!("; {} {fate}: {}", entries.len(), join_names(entries)));
@@ -62,12 +62,12 @@ mod tests {
     fn what_is_not_read_is_named_and_what_is_set_aside_makes_no_run_bad() {
         let quarantined = vec!["order 7 (no)".into()];
         let mut summary = ReadSummary { read_count: 1, changed: 3, quarantined, ..ReadSummary::default() };
-        let report = summary.run_report("order(s)", "line(s)");
+        let report = summary.run_report("order", "line");
         assert_eq!(report.outcome, RunOutcome::Ok);
-        let expected = "1 order(s) read, 3 line(s) new or changed; 1 quarantined: order 7 (no)";
+        let expected = "1 order read, 3 lines new or changed; 1 quarantined: order 7 (no)";
         assert_eq!(report.summary, expected);
         summary.unread.push("order 2 (no)".into());
-        let report = summary.run_report("order(s)", "line(s)");
+        let report = summary.run_report("order", "line");
         assert_eq!(report.outcome, RunOutcome::Partial);
         assert!(report.summary.contains("; 1 not read: order 2 (no); 1 quarantined"), "{}", report.summary);
     }

@@ -22,14 +22,14 @@ const REPORT_MONTHS: usize = 24;
 
 pub(crate) async fn run_top_selling(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let months = open_months(context, MonthlyReport::TopSelling).await?;
-    Ok(read_each(context, run, months).await?.run_report("month(s)", "of them"))
+    Ok(read_each(context, run, months).await?.run_report("month", "month"))
 }
 
 pub(crate) async fn run_business_health(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     if open_months(context, MonthlyReport::BusinessHealth).await?.is_empty() {
         return Ok(RunReport::ok("no call: two reads of each of the last months agree"));
     }
-    lists::run(context, run, PlatformList::HealthMonths, "month(s)").await
+    lists::run(context, run, PlatformList::HealthMonths, "month").await
 }
 
 /// Returns the last months that are over and not agreed yet, the newest first.

@@ -7,7 +7,7 @@
 use crate::client::Verdict;
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::{JobContext, JobError, call};
-use crate::model::{Lane, RunId, Sku, Timestamp};
+use crate::model::{Lane, RunId, Sku, Timestamp, counted};
 use crate::reconcile::brake;
 use crate::store::{Durability, VerifyRow};
 use serde::{Deserialize, Serialize};
@@ -170,8 +170,8 @@ impl VerifyReport {
             }
         }
         if let Some(first) = unshown.first() {
-            let skus = unshown.len();
-            let why = format!("the answer has no readable record of {skus} SKU(s), such as `{first}`");
+            let skus = counted(unshown.len(), "SKU");
+            let why = format!("the answer has no readable record of {skus}, such as `{first}`");
             self.trouble.get_or_insert(why);
         }
         let unknown = service.into_iter().filter(|(_, quantity)| *quantity != 0);
@@ -256,7 +256,7 @@ fn sold(row: &VerifyRow, service: Option<i64>) -> Option<String> {
     let is_sold = |from: &i64| *from > shown;
     let from = row.quantity.filter(is_sold).or(row.written_in_flight.filter(is_sold))?;
     let since = row.fact_ms.map_or_else(String::new, |ms| format!(", at {}", Timestamp(ms)));
-    Some(format!("sold: {} unit(s) of {from} since the last read{since}", from - shown))
+    Some(format!("sold: {} of {from} since the last read{since}", counted(from - shown, "unit")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::access::{PageNotice, WebSession};
 use super::layout::{PageFailure, PageResult, json_response};
 use super::request::{PageRequest, wants_json};
 use crate::health::Finding;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, counted};
 use crate::outbox::derived_key;
 use crate::present::queue::{ChangeToQueue, QueueError, queue_changes};
 use crate::store::{DecisionResult, Durability, StoreError, WriteTransaction};
@@ -136,7 +136,7 @@ impl WebState {
                 Err(why) => drop(write!(refused, "; {key}: {why}")),
             }
         }
-        let text = format!("{decided} change(s) {}{refused}", decision.done_text());
+        let text = format!("{} {}{refused}", counted(decided, "change"), decision.done_text());
         Ok(match decided {
             _ if keys.is_empty() => Err(NONE_SELECTED.into()),
             0 => Err(text),
@@ -165,7 +165,8 @@ impl WebState {
         }
         write.commit().await?;
         Ok(success(format!(
-            "{released} change(s) released; their stock levels are read again and merged before they are sent"
+            "{} released; the stock levels are read again and merged before anything is sent",
+            counted(released, "change")
         )))
     }
 }

@@ -53,7 +53,7 @@ async fn a_second_run_writes_no_stock_level() {
     world.once().await;
     let again = world.once().await;
     let balances = again.runs.iter().find(|run| run.kind.as_str() == "balances").unwrap();
-    assert!(balances.summary.contains("0 stock level(s) new or changed"), "{}", balances.summary);
+    assert!(balances.summary.contains("0 stock levels new or changed"), "{}", balances.summary);
 }
 
 /// Returns the first stock level that is no kit's and has at least this quantity.

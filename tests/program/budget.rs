@@ -143,7 +143,7 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     let open = count(world.number("SELECT count(*) FROM sales_order WHERE closed_ms IS NULL").await);
     assert!(open > 0);
     let summary = scheduled(&world, JobKind::OrderLines).await;
-    assert!(summary.contains(&format!("{open} order(s) skipped until the next run: by the work queue of")));
+    assert!(summary.contains(&format!("{open} orders skipped until the next run: by the work queue of")));
     assert_eq!(world.calls(LINES), orders, "none was read again");
     scheduled(&world, JobKind::WorkQueue).await;
     scheduled(&world, JobKind::OrderLines).await;

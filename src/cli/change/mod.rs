@@ -23,6 +23,7 @@ use super::output::{OutputArgs, plain_line, print_error};
 use super::wait_notes::with_wait_notes;
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
+use crate::model::counted;
 use crate::outbox::{self, ChangeBody};
 use crate::present::status::find_obstacles;
 use crate::store::{Durability, Store};
@@ -220,8 +221,8 @@ async fn insert_changes(
     report_changes(context, store, &keys, queue, (new, file.is_none())).await.map_err(|failure| {
         CommandFailure::new(
             format!(
-                "{} change(s) are in the outbox, but their state cannot be read: {}; see: tallyd outbox list",
-                changes.len(),
+                "{} queued, but the state cannot be read: {}; see: tallyd outbox list",
+                counted(changes.len(), "change"),
                 failure.message
             ),
             if queue.wait.is_some() { report::EXIT_OUTSTANDING } else { 1 },

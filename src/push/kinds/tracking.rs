@@ -10,7 +10,7 @@ use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::model::{ChangeId, Operation, Position, ShipmentId, ShipmentItemId};
+use crate::model::{ChangeId, Operation, Position, ShipmentId, ShipmentItemId, counted};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentRef, TrackingSubmit};
 use crate::push::claim::{RecordAnswer, store_wait_reasons};
 use crate::reconcile::ChangePlan;
@@ -195,7 +195,8 @@ impl RecordAnswer for AcceptedTrackings<'_> {
             let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
             match (of_shipment.next(), of_shipment.next()) {
                 (Some(only), None) if only.outcome() == WriteOutcome::Done => {
-                    let detail = format!("{} item(s) of shipment {shipment}", entry.content.lines.len());
+                    let detail =
+                        format!("{} of shipment {shipment}", counted(entry.content.lines.len(), "item"));
                     ChangeOutcome::new(id, ChangeState::Applied, None, detail)
                 }
                 (Some(only), None) if only.outcome() == WriteOutcome::Refused => {

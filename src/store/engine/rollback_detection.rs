@@ -9,7 +9,7 @@
 //! over the lost positions, so no position has two meanings and the alarm is raised once.
 
 use super::position_file::PositionFile;
-use crate::model::{Position, Timestamp, cut_reason};
+use crate::model::{Position, Timestamp, counted, cut_reason};
 use crate::outbox::Reason;
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx::AssertSqlSafe;
@@ -63,8 +63,8 @@ impl Store {
                 format!("there is no {file} beside the database: another tool copied or restored it")
             }
             (None, None) if noted > position => {
-                let lost = noted.0 - position.0;
-                format!("the database is older than it was: {lost} position(s) of its journal are missing")
+                let lost = counted(noted.0 - position.0, "position");
+                format!("the database is older than it was: its journal lacks {lost}")
             }
             (None, None) if host.zip(last_host.as_deref()).is_some_and(|(host, last)| host != last) => {
                 "the database was last used on another machine, so that machine may have sent changes since \

@@ -1,6 +1,6 @@
 //! `/outbox`: the changes by state and reason, and decisions on several of them.
 
-use crate::model::Timestamp;
+use crate::model::{Timestamp, counted};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::ViewError;
 use crate::present::change::change_json;
@@ -151,9 +151,10 @@ fn groups(request: &PageRequest, rows: &[ChangeRow], now: Timestamp) -> Markup {
 fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Timestamp) -> Markup {
     let Some(first) = rows.first() else { return html! {} };
     let state = first.state.as_str().replace('_', " ");
+    let count = counted(rows.len(), "change");
     let heading = match &first.reason {
-        Some(reason) => format!("{state}, {}: {} change(s)", reason.replace('_', " "), rows.len()),
-        None => format!("{state}: {} change(s)", rows.len()),
+        Some(reason) => format!("{state}, {}: {count}", reason.replace('_', " ")),
+        None => format!("{state}: {count}"),
     };
     let advice = first.reason.as_deref().and_then(Reason::from_code).map(Reason::what_to_do);
     let select_all = format!("select-{number}");

@@ -157,7 +157,7 @@ async fn beside_a_daemon_a_job_is_run_by_the_daemon() {
     let input = json!({"skus": [sku]}).to_string();
     let ran = shop.cli(&["job", "run", "balances", "--input", &input]).await;
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
-    assert!(String::from_utf8(ran.stdout).unwrap().contains("1 SKU(s) read"));
+    assert!(String::from_utf8(ran.stdout).unwrap().contains("1 SKU read"));
     assert_eq!(shop.rows("count(*)", "session").await, json!([[1.0]]), "by the one that holds the lock");
     stop.cancel();
     running.await.unwrap().unwrap();

@@ -232,7 +232,7 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
     assert_eq!(dock.number(event).await, 1, "it stands in the journal");
     assert!(dock.done(&["outbox", "acknowledge", "x"]).await.contains("acknowledged"), "again is no mistake");
     assert_eq!(dock.number(event).await, 1);
-    assert!(dock.done(&["outbox", "acknowledge", "--all"]).await.contains("2 rejected change(s)"));
+    assert!(dock.done(&["outbox", "acknowledge", "--all"]).await.contains("2 rejected changes"));
     assert!(health(&dock).await.is_healthy());
     assert!(
         dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no change with this key")

@@ -256,5 +256,5 @@ async fn the_job_takes_the_mark_away_from_what_is_no_kit() {
     let said = dock.run(JobKind::KitComponents).await;
     assert!(!said.contains("not read"), "{said}");
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE kit_guess_id IS NOT NULL").await, 0);
-    assert_eq!(dock.run(JobKind::KitComponents).await, "0 kit(s) read, 0 component(s) new or changed");
+    assert_eq!(dock.run(JobKind::KitComponents).await, "0 kits read, 0 components new or changed");
 }

@@ -408,8 +408,8 @@ async fn the_list_is_grouped_by_reason_and_says_what_to_do() {
     dock.change("odd", "quantity.move", json!({})).await;
     dock.push().await;
     let said = dock.done(&["outbox", "list"]).await;
-    let held = said.find("held, negative: 2 change(s)\nwhat to do: count the stock level").expect(&said);
-    let rejected = said.find("rejected, unknown_kind: 1 change(s)").expect(&said);
+    let held = said.find("held, negative: 2 changes\nwhat to do: count the stock level").expect(&said);
+    let rejected = said.find("rejected, unknown_kind: 1 change").expect(&said);
     assert!(held < rejected, "what waits for a person comes first: {said}");
     let only = dock.done(&["outbox", "list", "--state", "rejected"]).await;
     assert!(only.contains("odd") && !only.contains("much"), "{only}");

@@ -37,7 +37,7 @@ async fn a_first_start_reads_templates_after_the_storefronts_however_long_those_
         }
     };
     assert_eq!(first["outcome"], "ok", "{first}");
-    assert!(!first["message"].as_str().unwrap().starts_with("0 storefront(s)"), "{first}");
+    assert!(!first["message"].as_str().unwrap().starts_with("0 storefronts"), "{first}");
     assert!(world.number("SELECT count(*) FROM listing_template").await > 0);
     daemon.stop().await;
 }

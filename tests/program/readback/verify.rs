@@ -50,7 +50,7 @@ async fn what_was_sold_since_the_last_read_is_an_explained_difference_and_stays_
         );
         let why = drift.explained_by.as_deref().unwrap();
         assert!(
-            why.starts_with(&format!("sold: 2 unit(s) of {} since the last read, at 20", sold.quantity)),
+            why.starts_with(&format!("sold: 2 units of {} since the last read, at 20", sold.quantity)),
             "{why}"
         );
     }

@@ -7,7 +7,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
-use crate::model::format_elapsed;
+use crate::model::{counted, format_elapsed};
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::reconcile::proof::KeyState;
 use crate::schedule::feasibility::JobAllotment;
@@ -142,10 +142,12 @@ fn demand_text(CallDemand { fit, bulk, work }: &CallDemand) -> String {
         .to_text("nothing is tracked yet, so no job reads anything");
     let EntriesToRead { skus, orders, shipments, .. } = work;
     text.push_str(&format!(
-        "\ncalls     the schedules need {:.1} calls a minute for {skus} SKU(s), {orders} open order(s) and {shipments} \
-         shipment(s); {bulk} are available, {:.1} spare\n          while a push uses all calls, {:.1} of them are kept \
-         for scheduled reads\n",
+        "\ncalls     the schedules need {:.1} calls a minute for {}, {} and {}; {bulk} are available, {:.1} \
+         spare\n          while a push uses all calls, {:.1} of them are kept for scheduled reads\n",
         fit.requested,
+        counted(skus, "SKU"),
+        counted(orders, "open order"),
+        counted(shipments, "shipment"),
         fit.headroom,
         f64::from(*bulk) / 5.0,
     ));

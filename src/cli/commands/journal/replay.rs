@@ -4,7 +4,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::{TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::model::{Position, Timestamp};
+use crate::model::{Position, Timestamp, counted};
 use crate::projection::{JournalReplay, ReplayReport};
 use crate::store::{DatabaseLocation, RowDifference, TableComparison};
 use clap::Args;
@@ -89,7 +89,7 @@ fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
         }
         let more = compared.differences.len().saturating_sub(ROWS_SHOWN);
         if more > 0 {
-            text.push_str(&format!("{}: {more} more row(s) differ\n", compared.table));
+            text.push_str(&format!("{}: {} with a difference\n", compared.table, counted(more, "more row")));
         }
     }
     let verdict = if replayed.is_equal() {

@@ -8,6 +8,7 @@ use super::select::{OutboxFilterArgs, find_key};
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{plain_line, print_error, print_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
+use crate::model::counted;
 use crate::outbox::ChangeState;
 use crate::store::{DecisionResult, OutboxFilter, Store, StoreError, WriteTransaction};
 use clap::Args;
@@ -103,7 +104,7 @@ async fn decide_all(
     let filter = args.filter.filter(context, &store, kind.states).await?;
     let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
-    let (count, DecisionKind { verb, past, .. }) = (keys.len(), kind);
+    let (count, DecisionKind { verb, past, .. }) = (counted(keys.len(), "change"), kind);
     let states: Vec<&str> = kind.states.iter().map(|state| state.as_str()).collect();
     if keys.is_empty() {
         return Ok(format!("no {} change matches; nothing was {past}\n", states.join(" or ")).into());
@@ -112,12 +113,12 @@ async fn decide_all(
         let shown = grouped_text(&store, &filter).await?;
         if !(stdin().is_terminal() && stdout().is_terminal()) {
             return Ok(format!(
-                "{shown}\n{count} change(s) selected; nothing was {past}. Repeat the command with --yes to {verb} them\n"
+                "{shown}\n{count} selected; nothing was {past}. Repeat the command with --yes to {verb} them\n"
             )
             .into());
         }
         print_text(&shown);
-        print_error(&format!("{verb} these {count} change(s)? Type yes to {verb} them:"));
+        print_error(&format!("{verb} {count}? Type yes to {verb}:"));
         if !matches!(first_line().to_lowercase().as_str(), "y" | "yes") {
             return Ok(format!("nothing was {past}\n").into());
         }
@@ -135,8 +136,12 @@ async fn decide_all(
         });
         refusals.extend(decided.await?);
     }
-    let mut text =
-        format!("{} change(s) {past}, {} {}\n", count - refusals.len(), refusals.len(), kind.refused);
+    let mut text = format!(
+        "{} {past}, {} {}\n",
+        counted(keys.len() - refusals.len(), "change"),
+        refusals.len(),
+        kind.refused
+    );
     text.extend(refusals.iter().take(REFUSALS_MAX).map(String::as_str));
     if let Some(more) = refusals.len().checked_sub(REFUSALS_MAX + 1) {
         text.push_str(&format!("and {} more\n", more + 1));

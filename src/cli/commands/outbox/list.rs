@@ -5,6 +5,7 @@ use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::model::counted;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::present::change::change_json;
 use crate::store::{ChangeRow, OutboxFilter, OutboxGroup, Store};
@@ -88,7 +89,7 @@ fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
     if let Some(reason) = &group.reason {
         text.push_str(&format!(", {}", plain_line(reason)));
     }
-    text.push_str(&format!(": {} change(s)", group.changes));
+    text.push_str(&format!(": {}", counted(group.changes, "change")));
     match i64::try_from(rows.len()).unwrap_or(i64::MAX) {
         0 => text.push_str(", none of them among the newest"),
         shown if shown < group.changes => text.push_str(&format!(", the newest {shown} shown")),

@@ -7,7 +7,7 @@ use super::select::{find_key, require_key};
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
-use crate::model::{Quantity, ShipmentId};
+use crate::model::{Quantity, ShipmentId, counted};
 use crate::outbox::{ChangeState, Resolution};
 use crate::store::{BrakeTripRow, Durability, Store, WriteTransaction};
 use clap::Args;
@@ -138,7 +138,7 @@ pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
     let now = context.now();
     let released = write_and_commit(&store, async |write| write.brake_release(&[], now).await).await?;
     let trip = |trip: &BrakeTripRow| {
-        format!("trip {}: {} ({} change(s))\n", trip.id, plain_line(&trip.what), trip.held)
+        format!("trip {}: {} ({})\n", trip.id, plain_line(&trip.what), counted(trip.held, "change"))
     };
     let mut text = trips.iter().map(trip).collect::<String>() + &released_text(released);
     if trips.iter().any(|trip| trip.is_restore) {
@@ -149,7 +149,8 @@ pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
 
 fn released_text(released: u64) -> String {
     format!(
-        "{released} change(s) released; their stock levels are read again and merged before they are sent\n"
+        "{} released; the stock levels are read again and merged before anything is sent\n",
+        counted(released, "change")
     )
 }
 
@@ -164,5 +165,5 @@ pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResu
     let store = context.open_store().await?;
     let now = context.now();
     let count = write_and_commit(&store, async |write| write.outbox_acknowledge_all(now).await).await?;
-    Ok(format!("{count} rejected change(s) acknowledged\n").into())
+    Ok(format!("{} acknowledged\n", counted(count, "rejected change")).into())
 }

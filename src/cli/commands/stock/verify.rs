@@ -7,6 +7,7 @@ use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, send_control_request};
+use crate::model::counted;
 use crate::sync::{MirrorDifference, VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
@@ -47,14 +48,15 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
                 .into();
         }
         (0, _) => "mirror and platform are equal\n".to_owned(),
-        (all, 0) => format!("{all} stock level(s) differ, all of them explained\n"),
+        (all, 0) => format!("{}, explained\n", counted(all, "difference")),
         (all, _) => {
             let named = |row: &MirrorDifference| format!("{} in warehouse {}", row.sku, row.warehouse_id);
             let mut names: Vec<String> = report.unexplained().take(NAMES_MAX).map(named).collect();
             let more = unexplained - names.len();
             names.extend((more > 0).then(|| format!("and {more} more")));
             format!(
-                "{all} stock level(s) differ, {unexplained} of them unexplained: {}\n",
+                "{}, {unexplained} of them unexplained: {}\n",
+                counted(all, "difference"),
                 plain_line(&names.join(", "))
             )
         }
@@ -62,9 +64,12 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     let ages = [report.oldest_age_seconds, report.median_age_seconds]
         .map(|seconds| seconds.map(format_age).cell_text());
     text.push_str(&format!(
-        "{cells_compared} of {cells_known} stock level(s) compared, {skus} SKU(s) in {calls} call(s); \
-         the oldest fact is {} old, the median {}\n",
-        ages[0], ages[1]
+        "compared {cells_compared} of {}, {} in {}; the oldest fact is {} old, the median {}\n",
+        counted(cells_known, "stock level"),
+        counted(skus, "SKU"),
+        counted(calls, "call"),
+        ages[0],
+        ages[1]
     ));
     if let Some(why) = &report.trouble {
         text.push_str(&format!("the comparison is incomplete: {}\n", plain_line(why)));

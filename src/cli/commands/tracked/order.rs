@@ -4,7 +4,7 @@ use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::local_time::{local_text, local_time};
 use crate::cli::output::{TableCell, TextTable, cells};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{OrderId, Timestamp};
+use crate::model::{OrderId, Timestamp, counted};
 use crate::present::orders::{OrderDetail, order_json};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow};
 use clap::builder::TypedValueParser;
@@ -58,7 +58,7 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
             let store = context.open_store().await?;
             let removed =
                 write_and_commit(&store, async |write| write.tracked_order_remove(&args.ids).await).await?;
-            Ok(format!("{removed} order(s) no longer tracked\n").into())
+            Ok(format!("{} no longer tracked\n", counted(removed, "order")).into())
         }
     }
 }
@@ -75,7 +75,7 @@ async fn track_orders(context: &CliContext, orders: &[OrderId], again: bool) -> 
     });
     let new = new.await?;
     let known = orders.len() as u64 - new;
-    let mut text = format!("{new} order(s) newly tracked, {known} already tracked");
+    let mut text = format!("{} newly tracked, {known} already tracked", counted(new, "order"));
     text.push_str(if again && known > 0 { "; known orders are read again\n" } else { "\n" });
     Ok(text.into())
 }

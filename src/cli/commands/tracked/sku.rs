@@ -3,7 +3,7 @@
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{StreamedList, TextTable, cells, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
-use crate::model::{Sku, Timestamp};
+use crate::model::{Sku, Timestamp, counted};
 use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
             let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
             let removed =
                 write_and_commit(&store, async |write| write.tracked_sku_remove(&skus).await).await?;
-            Ok(format!("{removed} SKU(s) no longer tracked\n").into())
+            Ok(format!("{} no longer tracked\n", counted(removed, "SKU")).into())
         }
     }
 }
@@ -68,7 +68,7 @@ async fn add_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
     let store = context.open_or_create_store().await?;
     let new = write_and_commit(&store, async |write| write.tracked_sku_add(skus).await).await?;
     let known = skus.len() as u64 - new;
-    Ok(format!("{new} SKU(s) newly tracked, {known} already tracked\n").into())
+    Ok(format!("{} newly tracked, {known} already tracked\n", counted(new, "SKU")).into())
 }
 
 async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
