@@ -5,9 +5,11 @@
 //! show a claim that was undone (throttled, not sent), because only its exchange is stored; `job show` prints that
 //! exchange.
 
+mod nearest;
 mod sentence;
 mod step;
 
+pub use nearest::{NearestName, nearest_skus};
 pub use step::{ExplainStep, StepAuthor, StepCall, StepChange, StepKind};
 
 use crate::model::{ChangeId, Sku, SkuError, Timestamp};
@@ -78,9 +80,19 @@ impl ExplainedSku {
         let explained =
             Self { sku, remark: found.and_then(not_pushed_reason), product_id, spellings, levels };
         match explained.levels.is_empty() {
-            true => Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse))),
+            true => {
+                let near = nearest_skus(store, std::iter::once(name).filter(|_| found.is_none())).await?;
+                let hint = near.first().map(NearestName::hint).unwrap_or_default();
+                Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse) + &hint))
+            }
             false => Ok(explained),
         }
+    }
+
+    /// Returns the explanations as JSON.
+    pub fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
+        let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
+        json!({"sku": self.sku, "remark": self.remark, "stock_levels": levels})
     }
 
     /// Returns the explanation of each stock level, with its newest `last` steps and with `plan` as the next push.

@@ -35,7 +35,7 @@ pub use operation::{CallEffect, Operation, UPDATE_MAX_ENTRIES};
 pub use order_line::OrderLine;
 pub use quantity::{Quantity, json_integer};
 pub use reason_text::{REASON_MAX_CHARS, cut_reason};
-pub use sku::{Sku, SkuError, case_key};
+pub use sku::{Sku, SkuError, case_key, look_alike_key};
 pub use stock_level::StockLevel;
 pub use storable_text::{storable_json, storable_text};
 pub use time::{Clock, Moment, Timestamp, format_age, format_elapsed};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 
 /// Maximum size of a SKU in bytes, far above the SKUs printed on labels.
 const SKU_MAX_BYTES: usize = 256;
@@ -68,6 +70,22 @@ pub fn case_key(text: &str) -> String {
     text.trim().to_lowercase().to_uppercase().to_lowercase()
 }
 
+/// Returns the key of a text that looks alike: its case key without marks on letters, blanks and characters that nobody
+/// sees, such as a zero-width space or a soft hyphen.
+///
+/// Texts with one such key may be different names, so it serves suggestions alone.
+pub fn look_alike_key(text: &str) -> String {
+    let is_seen = |c: &char| !c.is_whitespace() && !is_combining_mark(*c) && !is_invisible(*c);
+    case_key(&text.nfkd().filter(is_seen).collect::<String>())
+}
+
+/// Returns true for the characters that Unicode lets a program show as nothing.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
 impl fmt::Display for Sku {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -110,5 +128,19 @@ mod tests {
             assert_eq!(key(one), key(other), "{one} {other}");
         }
         assert_ne!(key("A"), key("Ä"));
+    }
+
+    #[test]
+    fn texts_that_look_alike_have_one_key() {
+        for (one, other) in [
+            ("Ä-1", "A\u{308}-1"),
+            ("Ä-1", "ä\u{200b}-\u{ad}1\u{feff}"),
+            ("A 1", "\u{a0}A\u{2009}1"),
+            ("ﬁ-１", "fi-1"),
+            ("A", "A\u{fe0f}\u{2060}"),
+        ] {
+            assert_eq!(look_alike_key(one), look_alike_key(other), "{one:?} {other:?}");
+        }
+        assert_ne!(look_alike_key("A-1"), look_alike_key("A1"));
     }
 }

@@ -6,7 +6,8 @@
 
 use crate::cli::CommandFailure;
 use crate::cli::context::CliContext;
-use crate::model::{OrderId, Sku, StockLevel, case_key};
+use crate::explain::{NearestName, nearest_skus};
+use crate::model::{OrderId, Sku, StockLevel, case_key, look_alike_key};
 use crate::outbox::ChangeBody;
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,27 +38,23 @@ impl WarehouseNames {
         if let Some(id) = text.strip_prefix("id:").and_then(|id| id.parse().ok()) {
             return Ok(id);
         }
-        let key = case_key(text);
-        let found: Vec<&(i64, String)> = self.0.iter().filter(|(_, name)| case_key(name) == key).collect();
-        let number = text.parse().ok();
-        let is_number = self.0.iter().any(|(id, _)| Some(*id) == number);
+        let (key, number) = (case_key(text), text.parse().ok());
+        let is_meant = |(id, name): &&(i64, String)| Some(*id) == number || case_key(name) == key;
+        let found: Vec<&(i64, String)> = self.0.iter().filter(is_meant).collect();
         match (found.as_slice(), number) {
-            ([(named, _)], Some(id)) if is_number && *named != id => Err(format!(
-                "`{text}` is the number of a warehouse and the name of warehouse {named}; write id:{id} or id:{named}"
-            )),
+            ([(id, _)], _) => Ok(*id),
             ([], Some(id)) => Ok(id),
-            ([(named, _)], _) => Ok(*named),
             ([], None) if self.0.is_empty() => Err(format!(
                 "no warehouse is known here by its name `{text}`, because none was read yet; run `tallyd job run \
                  warehouses`, or write its number"
             )),
-            ([], None) => Err(unknown_text("warehouse", text, self.nearest(&key))),
+            ([], None) => Err(unknown_text("warehouse", text, &self.hint(text))),
             (several, _) => {
                 let names: Vec<String> =
-                    several.iter().map(|(id, name)| format!("{id} (`{name}`)")).collect();
+                    several.iter().map(|(id, name)| format!("id:{id} for `{name}`")).collect();
                 Err(format!(
-                    "several warehouses have the name `{text}`: {}; write a number",
-                    names.join(", ")
+                    "`{text}` is the number or the name of several warehouses; write {}",
+                    names.join(" or ")
                 ))
             }
         }
@@ -65,57 +62,27 @@ impl WarehouseNames {
 
     fn problem_of(&self, id: i64) -> Option<String> {
         let is_known = self.0.is_empty() || self.0.iter().any(|(known, _)| *known == id);
-        let nearest = || self.nearest(&id.to_string());
-        (!is_known).then(|| unknown_text("warehouse", &id.to_string(), nearest()))
+        let text = id.to_string();
+        (!is_known).then(|| unknown_text("warehouse", &text, &self.hint(&text)))
     }
 
-    /// Returns the warehouse whose number or name is nearest, else the only one.
-    fn nearest(&self, text: &str) -> Option<String> {
+    /// Returns the warehouse whose number or name is nearest, else the only one, as the end of a sentence.
+    fn hint(&self, text: &str) -> String {
+        let shown = |(id, name): &(i64, String)| format!("{id} ({name})");
+        if let [only] = self.0.as_slice() {
+            return format!("; the nearest is `{}`", shown(only));
+        }
         let mut search = NearestName::new(text);
-        for (id, name) in &self.0 {
-            let shown = format!("{id} ({name})");
-            search.compare(&id.to_string(), &shown);
-            search.compare(&case_key(name), &shown);
+        for row in &self.0 {
+            search.compare(&row.0.to_string(), &shown(row));
+            search.compare(&look_alike_key(&row.1), &shown(row));
         }
-        match self.0.as_slice() {
-            [(id, name)] => Some(format!("{id} ({name})")),
-            _ => search.found(),
-        }
+        search.hint()
     }
 }
 
-/// The search for the name with the fewest slips of the keyboard.
-struct NearestName<'a> {
-    text: &'a str,
-    /// The slips, and the name as it is shown.
-    best: Option<(usize, String)>,
-    slips_max: usize,
-}
-
-impl<'a> NearestName<'a> {
-    /// Begins a search; names with more slips than a third of the text's characters are not near.
-    fn new(text: &'a str) -> Self {
-        Self { text, best: None, slips_max: (text.chars().count() / 3).max(1) }
-    }
-
-    fn compare(&mut self, name: &str, shown: &str) {
-        let slips = strsim::osa_distance(self.text, name);
-        let is_better = self.best.as_ref().is_none_or(|(best, _)| slips < *best);
-        if slips <= self.slips_max && is_better {
-            self.best = Some((slips, shown.to_owned()));
-        }
-    }
-
-    fn found(self) -> Option<String> {
-        self.best.map(|(_, shown)| shown)
-    }
-}
-
-fn unknown_text(sort: &str, name: &str, nearest: Option<String>) -> String {
-    match nearest {
-        Some(nearest) => format!("no {sort} `{name}` is known here; the nearest is `{nearest}`"),
-        None => format!("no {sort} `{name}` is known here"),
-    }
+fn unknown_text(sort: &str, name: &str, hint: &str) -> String {
+    format!("no {sort} `{name}` is known here{hint}")
 }
 
 /// Number of lines with unknown names from which on one sentence stands for all of them.
@@ -191,29 +158,17 @@ async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usiz
     // A SKU that a change creates is on its way.
     let creates = store.outbox_open_product_creates().await?;
     known.extend(creates.iter().filter_map(|row| Some(row.content.body.as_ref().ok()?.sku()?.case_key())));
-    let unknown = named.into_iter().filter(|(_, sku)| !known.contains(&sku.case_key()));
-    let unknown: Vec<(usize, Sku)> = unknown.collect();
-    let nearest = nearest_skus(store, unknown.iter().map(|(_, sku)| sku.case_key()).collect()).await?;
-    let problem = |(index, sku): (usize, Sku)| {
-        (index, unknown_text("SKU", sku.as_str(), nearest.get(&sku.case_key()).cloned()))
+    let unknown: Vec<&(usize, Sku)> =
+        named.iter().filter(|(_, sku)| !known.contains(&sku.case_key())).collect();
+    let names: BTreeSet<&str> = unknown.iter().map(|(_, sku)| sku.as_str()).collect();
+    let searched = names.iter().copied().take(SEARCHES_MAX);
+    let hints = nearest_skus(store, searched.clone()).await?.into_iter().map(|search| search.hint());
+    let hints: BTreeMap<&str, String> = searched.zip(hints).collect();
+    let problem = |(index, sku): &&(usize, Sku)| {
+        let hint = hints.get(sku.as_str()).map_or("", String::as_str);
+        (*index, unknown_text("SKU", sku.as_str(), hint))
     };
-    Ok(unknown.into_iter().map(problem).collect())
-}
-
-/// Returns the nearest tracked SKU of each case key that has one.
-async fn nearest_skus(store: &Store, keys: BTreeSet<String>) -> Result<BTreeMap<String, String>, StoreError> {
-    let mut searches: Vec<NearestName<'_>> =
-        keys.iter().take(SEARCHES_MAX).map(|key| NearestName::new(key)).collect();
-    let compare = |rows: Vec<(String, String)>| {
-        for (sku, _) in rows {
-            let key = case_key(&sku);
-            searches.iter_mut().for_each(|search| search.compare(&key, &sku));
-        }
-        true
-    };
-    store.tracked_sku_each(compare).await?;
-    let found = searches.into_iter().filter_map(|search| Some((search.text.to_owned(), search.best?.1)));
-    Ok(found.collect())
+    Ok(unknown.iter().map(problem).collect())
 }
 
 async fn unknown_order(store: &Store, order: OrderId) -> Result<Option<String>, StoreError> {
@@ -224,7 +179,7 @@ async fn unknown_order(store: &Store, order: OrderId) -> Result<Option<String>, 
     let text = order.to_string();
     let mut search = NearestName::new(&text);
     known.iter().map(OrderId::to_string).for_each(|known| search.compare(&known, &known));
-    Ok(Some(unknown_text("order", &text, search.found())))
+    Ok(Some(unknown_text("order", &text, &search.hint())))
 }
 
 #[cfg(test)]
@@ -242,7 +197,10 @@ mod tests {
             assert_eq!(names().id_of(text), Ok(id), "{text}");
         }
         let several = names().id_of("attic").unwrap_err();
-        assert!(several.contains("5203 (`Attic`), 5204 (`ATTIC`); write a number"), "{several}");
+        assert!(
+            several.ends_with("several warehouses; write id:5203 for `Attic` or id:5204 for `ATTIC`"),
+            "{several}"
+        );
         let unknown = names().id_of("Mian").unwrap_err();
         assert_eq!(unknown, "no warehouse `Mian` is known here; the nearest is `5201 (Main)`");
         assert_eq!(names().id_of("Roof").unwrap_err(), "no warehouse `Roof` is known here");
@@ -250,7 +208,7 @@ mod tests {
         rows.extend([(5205, "5201".to_owned()), (5206, "77".to_owned())]);
         let numbered = WarehouseNames(rows);
         let both = numbered.id_of("5201").unwrap_err();
-        assert!(both.contains("the name of warehouse 5205; write id:5201 or id:5205"), "{both}");
+        assert!(both.ends_with("; write id:5201 for `Main` or id:5205 for `5201`"), "{both}");
         for (text, id) in [("id:5201", 5201), ("id:5205", 5205), ("5205", 5205), ("77", 5206), ("78", 78)] {
             assert_eq!(numbered.id_of(text), Ok(id), "{text}");
         }
@@ -263,22 +221,5 @@ mod tests {
         let problem = names().problem_of(5302).unwrap();
         assert_eq!(problem, "no warehouse `5302` is known here; the nearest is `5202 (Straße)`");
         assert_eq!(WarehouseNames(Vec::new()).problem_of(5302), None, "nothing was read yet");
-    }
-
-    #[test]
-    fn the_nearest_name_has_the_fewest_slips() {
-        let nearest = |text: &str| {
-            let mut search = NearestName::new(text);
-            ["mug-10144-nav", "mug-10145-nav", "shirt"].iter().for_each(|name| search.compare(name, name));
-            search.found()
-        };
-        for (text, expected) in [
-            ("mug-10144-nva", Some("mug-10144-nav")),
-            ("mug10145-nav", Some("mug-10145-nav")),
-            ("shrit", Some("shirt")),
-            ("lamp", None),
-        ] {
-            assert_eq!(nearest(text).as_deref(), expected, "{text}");
-        }
     }
 }

@@ -59,12 +59,16 @@ async fn an_unknown_name_queues_nothing_and_names_the_nearest() {
     let (sku, warehouse, _) = desk.world.shop().await[0].clone();
     let warehouse = warehouse.to_string();
     let orders = desk.world.sandbox.order_ids().await.unwrap();
-    let slip = format!("{sku}Q");
+    let (slip, alike) = (format!("{sku}Q"), format!("{sku}\u{200b}"));
     let (strange_order, far) = (format!("{}7", orders[0]), "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXX");
-    let cases: [(&[&str], String); 4] = [
+    let cases: [(&[&str], String); 5] = [
         (
             &["quantity", "adjust", &slip, &warehouse, "1"],
             format!("no SKU `{slip}` is known here; the nearest is `{sku}`"),
+        ),
+        (
+            &["quantity", "adjust", &alike, &warehouse, "1"],
+            format!("; the nearest is `{sku}`, which looks alike and has other characters"),
         ),
         (&["quantity", "set", far, &warehouse, "1"], format!("no SKU `{far}` is known here. ")),
         (&["quantity", "adjust", &sku, "99999999", "1"], "no warehouse `99999999` is known here".into()),
