@@ -154,26 +154,22 @@ where
     Z: TimeZone<Offset: Display>,
 {
     let text = text.trim();
-    let date = parse_zoned(text).map(|at| at.naive_utc()).or_else(|| parse_local(text));
-    if let Some(date) = date.filter(|date| date.year() < YEAR_MIN) {
+    let clock_time = parse_clock_time(text);
+    let today = now.to_datetime().with_timezone(zone).date_naive();
+    let (zoned, local) = (parse_zoned(text), clock_time.map(|time| today.and_time(time)));
+    let local = local.or_else(|| parse_local(text)).or(zoned.map(|at| at.naive_utc())).ok_or_else(|| {
+        format!(
+            "`{text}` is not a time; write 08:40 (today), 2026-11-22 08:40 (local time) or 2026-11-22T08:40:00+01:00"
+        )
+    })?;
+    if local.year() < YEAR_MIN {
         return Err(format!(
             "`{text}` is of the year {}; write the year with four digits, as 2026-11-22",
-            date.year()
+            local.year()
         ));
     }
-    if let Some(at) = parse_zoned(text) {
-        return Ok(Timestamp(at.timestamp_millis()));
-    }
-    let today = now.to_datetime().with_timezone(zone).date_naive();
-    let clock_time = parse_clock_time(text);
-    let local =
-        clock_time.map(|time| today.and_time(time)).or_else(|| parse_local(text)).ok_or_else(|| {
-            format!(
-                "`{text}` is not a time; write 08:40 (today), 2026-11-22 08:40 (local time) or \
-             2026-11-22T08:40:00+01:00"
-            )
-        })?;
-    let at = to_instant(text, local, zone)?;
+    let at =
+        zoned.map_or_else(|| to_instant(text, local, zone), |at| Ok(Timestamp(at.timestamp_millis())))?;
     match clock_time.zip(today.pred_opt()) {
         Some((time, yesterday)) if at > now => Err(format!(
             "`{text}` has not come yet today; if it was yesterday, write `{}`",
@@ -185,58 +181,46 @@ where
 
 /// Reads a time with a zone.
 fn parse_zoned(text: &str) -> Option<DateTime<FixedOffset>> {
-    let text = text.strip_suffix(['Z', 'z']).map_or_else(|| text.to_owned(), |time| format!("{time}+00:00"));
-    let text = date_and_time(&text);
+    let text = date_and_time(text).replace('Z', "+00:00");
     let formats = ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z"];
-    let mut read = formats.iter().filter_map(|format| DateTime::parse_from_str(&text, format).ok());
-    read.next()
+    formats.iter().find_map(|format| DateTime::parse_from_str(&text, format).ok())
 }
 
 fn parse_clock_time(text: &str) -> Option<NaiveTime> {
-    let mut read =
-        ["%H:%M", "%H:%M:%S"].iter().filter_map(|form| NaiveTime::parse_from_str(text.trim(), form).ok());
-    read.next()
+    ["%H:%M", "%H:%M:%S"].iter().find_map(|form| NaiveTime::parse_from_str(text.trim(), form).ok())
 }
 
 fn parse_local(text: &str) -> Option<NaiveDateTime> {
     let text = date_and_time(text);
     let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"];
-    let mut read = formats.iter().filter_map(|format| NaiveDateTime::parse_from_str(&text, format).ok());
-    let read = read.next().or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN)));
+    let read = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(&text, format).ok());
+    let read = read.or_else(|| Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN)));
     read.filter(|local| LOCAL_YEARS.contains(&local.year()))
 }
 
-/// Returns the text with a blank between date and time, in place of a `T`.
+/// Returns the text in capitals, with a blank between date and time in place of a `T`.
 fn date_and_time(text: &str) -> String {
-    match text.split_once(['T', 't']) {
-        Some((date, time)) => format!("{date} {time}"),
-        None => text.to_owned(),
-    }
+    text.to_uppercase().replacen('T', " ", 1)
 }
 
 fn to_instant<Z>(text: &str, local: NaiveDateTime, zone: &Z) -> Result<Timestamp, String>
 where
     Z: TimeZone<Offset: Display>,
 {
-    let readings = |earlier: &DateTime<Z>, later: &DateTime<Z>| {
-        format!("`{}` or `{}`: write the one that is meant", zoned_text(earlier), zoned_text(later))
-    };
-    match zone.from_local_datetime(&local) {
-        MappedLocalTime::Single(at) => Ok(Timestamp(at.timestamp_millis())),
-        MappedLocalTime::Ambiguous(earlier, later) => {
-            let readings = readings(&earlier, &later);
-            Err(format!("`{text}` came twice, because the clocks were set back. It is {readings}"))
-        }
-        MappedLocalTime::None => {
-            // With the offset after the change, the time lies before it, and the other way round.
-            let at_offset_of = |day: TimeDelta| {
-                let offset = zone.offset_from_utc_datetime(&(local + day));
-                zone.from_utc_datetime(&(local - chrono::Offset::fix(&offset)))
-            };
-            let readings = readings(&at_offset_of(TimeDelta::days(1)), &at_offset_of(-TimeDelta::days(1)));
-            Err(format!("`{text}` never was, because the clocks were set forward. It is {readings}"))
-        }
+    if let MappedLocalTime::Single(at) = zone.from_local_datetime(&local) {
+        return Ok(Timestamp(at.timestamp_millis()));
     }
+    // The offsets of the day before and of the day after give both readings.
+    let mut readings = [TimeDelta::days(-1), TimeDelta::days(1)].map(|day| {
+        let offset = zone.offset_from_utc_datetime(&(local + day));
+        zone.from_utc_datetime(&(local - chrono::Offset::fix(&offset)))
+    });
+    readings.sort();
+    let [earlier, later] = readings.map(|at| zoned_text(&at));
+    Err(format!(
+        "`{text}` came twice or never was, because the clocks were changed. It is `{earlier}` or `{later}`: write the one \
+         that is meant"
+    ))
 }
 
 #[cfg(test)]
