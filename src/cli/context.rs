@@ -6,7 +6,8 @@ use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
-use crate::store::{DatabaseLock, Durability, LockError, Store, StoreError, WriteTransaction};
+pub(super) use crate::present::write_and_commit;
+use crate::store::{DatabaseLock, LockError, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -97,17 +98,6 @@ impl CliContext {
     pub(super) fn new_change_key(&self) -> String {
         format!("cli-{}-{}", self.now().to_rfc3339(), std::process::id())
     }
-}
-
-/// Runs `work` in a durable write transaction and commits it.
-pub(super) async fn write_and_commit<T>(
-    store: &Store,
-    work: impl AsyncFnOnce(&mut WriteTransaction) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let mut write = store.begin_write(Durability::Full).await?;
-    let done = work(&mut write).await?;
-    write.commit().await?;
-    Ok(done)
 }
 
 /// Returns the first of these files that exists.

@@ -253,7 +253,7 @@ impl From<ViewError> for CommandFailure {
         match error {
             ViewError::Store(error) => error.into(),
             ViewError::Invalid(why) => Self::usage(why),
-            error => Self::failed(error.to_string()),
+            error => Self::failed(local_time::local_sentence(error.to_string())),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The account's budget: the calls of the last hour, the waits in force, and the bad-request budget.
 
 use crate::config::Config;
-use crate::health::HealthReport;
-use crate::limiter::EndingHold;
+use crate::exec;
+use crate::health::{HealthReport, hold_text};
+use crate::limiter::{BadRequestForecast, EndingHold};
 use crate::model::Timestamp;
-use crate::store::{CallCount, Store, StoreError};
+use crate::store::{CallCount, DecisionResult, Store, StoreError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -49,6 +50,51 @@ impl CallBudgetReport {
             },
         })
     }
+}
+
+/// Returns the calls of the last minute, the waits in force and the bad-request budget in sentences.
+pub(crate) fn budget_sentences(budget: &CallBudgetReport, health: &HealthReport) -> Vec<String> {
+    let HealthReport { quota, bad_requests, .. } = health;
+    let (calls, throttled) = budget
+        .last_minute
+        .iter()
+        .fold((0, 0), |sum, (_, calls, throttled)| (sum.0 + calls, sum.1 + throttled));
+    let mut all =
+        vec![format!("{calls} of {} calls in the last 60 s, {throttled} answered 429", budget.limit)];
+    if quota.share_permille < 1000 {
+        let left = u64::from(budget.limit) * u64::from(quota.share_permille) / 1000;
+        all.push(format!("other software uses the account: the adaptive limit is {left} calls a minute"));
+    }
+    all.extend(quota.holds.iter().map(|hold| hold_text(hold, budget.now)));
+    all.extend(
+        quota.reads_only_until.map(|until| format!("only reads are sent until {}", until.to_rfc3339())),
+    );
+    if bad_requests.count > 0 {
+        all.push(bad_request_forecast(bad_requests));
+    }
+    all
+}
+
+fn bad_request_forecast(budget: &BadRequestForecast) -> String {
+    let BadRequestForecast { count, last_hour, soft, hard, soft_at, hard_at } = budget;
+    let rate = format!("at the last hour's rate ({last_hour}),");
+    let heading = match (soft_at, hard_at) {
+        (Some(at), _) => format!("{rate} bulk pushes stop at {}", at.to_rfc3339()),
+        (None, Some(at)) => format!("{rate} repeated requests stop at {}", at.to_rfc3339()),
+        (None, None) => format!("{rate} neither threshold is reached within a day"),
+    };
+    format!(
+        "{count} answers of 400 in 24 h (bulk pushes stop at {soft}, requests that had a 400 at {hard}); {heading}"
+    )
+}
+
+/// Ends a wait that the platform ordered for the account by mistake.
+pub(crate) async fn lift_wait(store: &Store, now: Timestamp) -> Result<DecisionResult<String>, StoreError> {
+    let Some(wait) = exec::lift_wait(store, now).await? else {
+        return Ok(Err("no wait of the account is in force".into()));
+    };
+    let wait = hold_text(&wait, now);
+    Ok(Ok(format!("ended: {wait}; if the wait was intended, the platform orders it again")))
 }
 
 fn hold_json(hold: &EndingHold) -> Value {

@@ -1,10 +1,12 @@
 //! The schedules' demand beside the quota, for the entries tracked today.
 
+use super::listing::{ListCell, ListedRow, list_row};
 use crate::config::Config;
 use crate::daemon::{JobCalls, job_calls};
-use crate::model::{JobKind, Timestamp};
-use crate::schedule::feasibility::{self, JobDemand, ScheduleFit};
+use crate::model::{JobKind, Timestamp, counted, format_elapsed};
+use crate::schedule::feasibility::{self, JobAllotment, JobDemand, ScheduleFit};
 use crate::store::{Store, StoreError};
+use serde_json::{Value, json};
 
 /// The demand of the schedules, the calls a minute for bulk work, and the entries behind both.
 pub(crate) struct CallDemand {
@@ -50,6 +52,47 @@ impl CallDemand {
         let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
         let bulk = config.limits.own_limit().saturating_sub(config.limits.reserved_calls).max(1);
         Self { fit: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
+    }
+
+    /// Returns the demand of all schedules beside the calls that there are.
+    pub(crate) fn sentence(&self) -> String {
+        let EntriesToRead { skus, orders, shipments, .. } = self.work;
+        format!(
+            "the schedules need {:.1} calls a minute for {}, {} and {}; {} are available, {:.1} spare; while a push uses all \
+             calls, {:.1} of them are kept for scheduled reads",
+            self.fit.requested,
+            counted(skus, "SKU"),
+            counted(orders, "open order"),
+            counted(shipments, "shipment"),
+            self.bulk,
+            self.fit.headroom,
+            f64::from(self.bulk) / 5.0,
+        )
+    }
+
+    /// Returns the warning that the demand is larger than the quota.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let first = self.fit.skipped_first?;
+        Some(format!(
+            "the schedules do NOT fit into the quota: {first} loses calls first; give {first} a longer interval, or read \
+             more SKUs per call (jobs.balances.skus_per_call)"
+        ))
+    }
+}
+
+impl ListedRow for JobAllotment {
+    const HEADINGS: &'static [&'static str] =
+        &["job", "calls per run", "calls per minute", "granted", "maximum age"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let calls = ListCell::Number(format!("{:.0}", self.calls));
+        let [requested, granted] =
+            [self.requested, self.granted].map(|calls| ListCell::Number(format!("{calls:.1}")));
+        list_row![self.kind.as_str(), calls, requested, granted, format_elapsed(self.max_age)]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"job": self.kind.as_str(), "calls": self.calls, "requested": self.requested, "granted": self.granted})
     }
 }
 

@@ -1,6 +1,6 @@
 //! A change with its history and evidence, for decisions that no check of the platform can make.
 
-use super::runs::exchange_json;
+use super::listing::{ListCell, ListedRow, ListedSubject, list_row, rows_json};
 use super::status::find_obstacles;
 use super::{ViewError, parse_json, time_text};
 use crate::config::Config;
@@ -74,7 +74,7 @@ impl ChangeDetail {
         all["obstacles"] = json!(self.obstacles);
         all["moves"] = self.transitions.iter().map(transition).collect();
         all["decisions"] = self.decisions.iter().map(decision).collect();
-        all["exchanges"] = self.exchanges.iter().map(exchange_json).collect();
+        all["exchanges"] = rows_json(&self.exchanges);
         all["evidence"] = self.sent.as_ref().map_or(Value::Null, |sent| {
             json!({
                 "sent_at": time_text(sent.sent_ms), "before": sent.before, "target": sent.written,
@@ -93,6 +93,72 @@ impl ChangeDetail {
         all
     }
 
+    /// Returns the insertion, the decisions and the moves in the order of the journal.
+    pub(crate) fn steps(&self) -> Vec<ChangeStep> {
+        let decision = |row: &JournalEvent| {
+            let why = parse_json(row.detail.as_deref()).to_string();
+            let by = row.decided_by.clone();
+            (
+                row.position,
+                ChangeStep {
+                    at: Some(Timestamp(row.at_ms)),
+                    what: row.kind.clone(),
+                    by,
+                    exchange: None,
+                    why,
+                },
+            )
+        };
+        let transition = |row: &TransitionRow| {
+            let why =
+                [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
+            let (at, exchange) = (Some(Timestamp(row.at_ms)), row.exchange_id);
+            (row.position, ChangeStep { at, what: row.state.clone(), by: None, exchange, why })
+        };
+        // The sort is stable, so that a decision precedes the move it made.
+        let mut steps: Vec<_> =
+            self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
+        steps.sort_by_key(|(position, _)| *position);
+        let inserted = ChangeStep {
+            at: Timestamp::parse(&self.change.created_at),
+            what: "inserted".into(),
+            by: self.change.inserted_by.as_ref().map(ToString::to_string),
+            exchange: None,
+            why: String::new(),
+        };
+        std::iter::once(inserted).chain(steps.into_iter().map(|(_, step)| step)).collect()
+    }
+
+    /// Returns what was sent, the checks since, and the condition that settle waits for, in sentences.
+    pub(crate) fn evidence_sentences(&self) -> Vec<String> {
+        let Some(sent) = &self.sent else { return Vec::new() };
+        let mut first = format!("sent at {}", time_text(sent.sent_ms));
+        if let Some(target) = sent.written.filter(|_| sent.product.is_some()) {
+            let before = sent.before.map_or_else(|| "not known".to_owned(), |before| before.to_string());
+            first.push_str(&format!("; the stock level was {before}, and {target} was sent"));
+        } else if let claimed @ (Value::Object(_) | Value::Array(_)) = &self.evidence["claimed"] {
+            first.push_str(&format!(" with {claimed}"));
+        }
+        let check = |check: &Value| {
+            let at = check["at"].as_str().unwrap_or_default();
+            format!("at {at}, exchange {} showed {}", check["exchange_id"], check["shown"])
+        };
+        let checks = self.evidence["looks"].as_array().into_iter().flatten().map(check);
+        let wait = self.waits_for.iter().map(|(what, next)| {
+            let at = next.map_or_else(String::new, |at| format!(", at {}", at.to_rfc3339()));
+            format!("settle waits for {what}{at}")
+        });
+        let candidate = |row: &CandidateShipment| match self.compare_candidate(row) {
+            Ok(()) => format!("shipment {} matches", row.shipment_id),
+            Err(why) => format!("shipment {} does not match: {why}", row.shipment_id),
+        };
+        let is_shipment = matches!(self.change.content.body, Ok(ChangeBody::ShipmentCreate(_)));
+        let is_alone = self.change.state == ChangeState::InDoubt && is_shipment && self.candidates.is_empty();
+        let none = "the mirror has no shipment of this order; see the order's page at the platform";
+        let all = std::iter::once(first).chain(checks).chain(wait);
+        all.chain(self.candidates.iter().map(candidate)).chain(is_alone.then(|| none.to_owned())).collect()
+    }
+
     pub(crate) fn what_to_do(&self) -> Option<String> {
         let reason = Reason::from_code(self.change.reason.as_deref()?)?;
         Some(reason.advice_for(&self.change.key))
@@ -103,6 +169,29 @@ impl ChangeDetail {
         let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
         let claimed = claimed.ok_or("the stored request cannot be parsed")?;
         check_adoption(&claimed, &row.items, None)
+    }
+}
+
+/// A step of a change's life.
+pub(crate) struct ChangeStep {
+    at: Option<Timestamp>,
+    /// State, or kind of a decision.
+    what: String,
+    by: Option<String>,
+    exchange: Option<i64>,
+    why: String,
+}
+
+impl ListedRow for ChangeStep {
+    const HEADINGS: &'static [&'static str] = &["time", "state or decision", "by", "exchange", "reason"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let exchange = self.exchange.map(|exchange| ListedSubject::Entry.cell(exchange));
+        list_row![self.at, self.what, self.by, exchange, ListCell::Sentence(self.why.clone())]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"at": self.at.map(Timestamp::to_rfc3339), "what": self.what, "by": self.by, "why": self.why})
     }
 }
 

@@ -12,6 +12,9 @@
 //! | `call_demand.rs` | the schedules' demand beside the quota |
 //! | `daemon_state.rs` | the state of the daemon, on this host or another |
 //! | `change.rs` | a change with its history and evidence |
+//! | `listing.rs` | lists that both doors show |
+//! | `decisions.rs` | decisions on changes |
+//! | `tracked.rs` | tracked SKUs and orders |
 //! | `orders.rs` | tracked orders |
 //! | `runs.rs` | runs and journal entries |
 //! | `pages.rs` | the start of the page |
@@ -22,6 +25,8 @@ pub(crate) mod call_budget;
 pub(crate) mod call_demand;
 pub(crate) mod change;
 pub(crate) mod daemon_state;
+pub(crate) mod decisions;
+pub(crate) mod listing;
 pub(crate) mod orders;
 pub mod pages;
 pub(crate) mod pauses;
@@ -29,12 +34,13 @@ pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod sentence;
 pub(crate) mod status;
+pub(crate) mod tracked;
 
 use crate::config::KeyError;
 use crate::exec::JobError;
 use crate::explain::ExplainError;
 use crate::model::Timestamp;
-use crate::store::{LockError, StoreError};
+use crate::store::{Durability, LockError, Store, StoreError, WriteTransaction};
 use serde_json::Value;
 
 /// A failure to read the data of a view.
@@ -66,6 +72,17 @@ impl From<ExplainError> for ViewError {
             }
         }
     }
+}
+
+/// Runs `work` in a durable write transaction and commits it.
+pub(crate) async fn write_and_commit<T>(
+    store: &Store,
+    work: impl AsyncFnOnce(&mut WriteTransaction) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut write = store.begin_write(Durability::Full).await?;
+    let done = work(&mut write).await?;
+    write.commit().await?;
+    Ok(done)
 }
 
 /// Returns a time of the database as in all JSON outputs.

@@ -1,8 +1,9 @@
 //! Pauses of jobs: the limits of an operator's fields, and the sentence of a pause.
 
+use super::write_and_commit;
 use crate::config;
-use crate::model::JobKind;
-use crate::store::PauseRow;
+use crate::model::{JobKind, Timestamp};
+use crate::store::{DecisionResult, PauseRow, Store, StoreError};
 use std::time::Duration;
 
 /// Longest duration of a pause; a longer one is a pause that an operator ends.
@@ -25,6 +26,36 @@ pub(crate) fn parse_pause_reason(text: &str) -> Result<String, String> {
         _ if text.contains('\0') => Err("the reason has a character U+0000: remove it".into()),
         why => Ok(why.to_owned()),
     }
+}
+
+/// Pauses jobs, and returns a sentence about each. The pause of a job that was resumed at once has none.
+pub(crate) async fn pause_jobs(
+    store: &Store,
+    kinds: &[JobKind],
+    (duration, why): (Option<Duration>, &str),
+    now: Timestamp,
+) -> Result<Vec<String>, StoreError> {
+    let until = duration.map(|duration| now.plus(duration));
+    write_and_commit(store, async |write| {
+        for kind in kinds {
+            write.pause_begin(*kind, until, why, now).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    let paused = store.pause_list(now).await?;
+    let is_named = |pause: &&PauseRow| kinds.iter().any(|kind| kind.as_str() == pause.job);
+    Ok(paused.iter().filter(is_named).map(pause_text).collect())
+}
+
+/// Ends the pause of a job.
+pub(crate) async fn resume_job(
+    store: &Store,
+    kind: JobKind,
+    now: Timestamp,
+) -> Result<DecisionResult<String>, StoreError> {
+    let is_ended = write_and_commit(store, async |write| write.pause_end(kind, now).await).await?;
+    Ok(if is_ended { Ok(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
 }
 
 /// Returns a pause as a sentence, with its effect on the job.

@@ -1,43 +1,49 @@
 //! The insertion of changes into the outbox, validated as the daemon validates them.
 
-use crate::outbox;
-use crate::store::{Durability, Store, StoreError};
+use crate::outbox::{self, ChangeBody};
+use crate::store::{DecisionResult, WriteTransaction};
 use serde_json::Value;
 
 /// A change to insert.
 pub(crate) struct ChangeToQueue {
-    pub(crate) key: String,
     pub(crate) kind: &'static str,
     /// The JSON text as given, so that the outbox can detect a duplicate field.
     pub(crate) body: String,
     /// 1 for a change that a person typed, which goes before bulk changes.
     pub(crate) priority: i64,
+    /// The key that a person chose; `None`: the line of the file has none.
+    pub(crate) key: Option<String>,
+    /// The line of an imported file; `None` for a change that was typed.
+    pub(crate) line_number: Option<u64>,
 }
 
-/// A failure to insert changes; nothing was inserted.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum QueueError {
-    /// The body is invalid for the kind.
-    #[error("{0}")]
-    Body(String),
-    #[error("change `{key}`: {source}; nothing was queued")]
-    Insert { key: String, source: StoreError },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Inserts changes, all or none, and returns the number of new ones; a known key has no effect.
-pub(crate) async fn queue_changes(store: &Store, changes: &[ChangeToQueue]) -> Result<u64, QueueError> {
-    for change in changes {
-        outbox::parse_body(change.kind, &change.body).map_err(|why| QueueError::Body(why.detail))?;
+impl ChangeToQueue {
+    pub(crate) fn typed(key: String, kind: &'static str, body: String) -> Self {
+        Self { kind, body, priority: 1, key: Some(key), line_number: None }
     }
-    let mut write = store.begin_write(Durability::Full).await?;
+
+    /// Parses the body as the daemon does.
+    pub(crate) fn parsed_body(&self) -> Result<ChangeBody, String> {
+        outbox::parse_body(self.kind, &self.body).map_err(|why| why.detail)
+    }
+}
+
+/// Inserts changes under these keys, and returns the number of new ones; a known key has no effect. After a failure the
+/// caller commits nothing.
+pub(crate) async fn insert_changes(
+    write: &mut WriteTransaction,
+    changes: &[ChangeToQueue],
+    keys: &[String],
+) -> DecisionResult<u64> {
     let mut new = 0;
-    for ChangeToQueue { key, kind, body, priority } in changes {
-        let inserted = write.outbox_insert(key, kind, body, *priority).await;
-        new += u64::from(inserted.map_err(|source| QueueError::Insert { key: key.clone(), source })?);
+    for (change, key) in changes.iter().zip(keys) {
+        let inserted = write.outbox_insert(key, change.kind, &change.body, change.priority).await;
+        let failure = |error| {
+            let line = change.line_number.map_or_else(String::new, |number| format!("line {number}: "));
+            format!("{line}change `{key}`: {error}; nothing was queued")
+        };
+        new += u64::from(inserted.map_err(failure)?);
     }
-    write.commit().await?;
     Ok(new)
 }
 

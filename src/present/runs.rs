@@ -1,7 +1,8 @@
 //! Runs, exchanges and events of the journal.
 
+use super::listing::{ListCell, ListedRow, ListedSubject, list_row, rows_json, sentence_cell};
 use super::{ViewError, parse_json, time_text};
-use crate::model::{JobKind, Position, RunId};
+use crate::model::{JobKind, Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
 use serde_json::{Value, json};
 
@@ -45,10 +46,10 @@ impl RunDetail {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let mut all = run_json(&self.run);
-        all["exchanges"] = self.exchanges.iter().map(exchange_json).collect();
-        all["changes"] = self.changes.iter().map(run_change_json).collect();
-        all["events"] = self.events.iter().map(event_json).collect();
+        let mut all = self.run.to_json();
+        all["exchanges"] = rows_json(&self.exchanges);
+        all["changes"] = rows_json(&self.changes);
+        all["events"] = rows_json(&self.events);
         all
     }
 }
@@ -60,34 +61,80 @@ pub(crate) fn parse_job_kind(name: &str) -> Result<JobKind, ViewError> {
     })
 }
 
-pub(crate) fn run_json(row: &RunRow) -> Value {
-    json!({
-        "id": row.id, "job": row.job, "trigger": row.trigger, "input": parse_json(row.input.as_deref()),
-        "started_at": time_text(row.started_ms), "ended_at": row.ended_ms.map(time_text),
-        "outcome": row.outcome, "summary": row.summary, "calls": row.exchanges,
-    })
+impl ListedRow for RunRow {
+    const HEADINGS: &'static [&'static str] =
+        &["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let Self { id, job, trigger, started_ms, ended_ms, outcome, summary, exchanges, .. } = self;
+        let elapsed_ms = ended_ms.map(|ended| ended - started_ms);
+        let (run, summary) = (ListedSubject::Run.cell(id), sentence_cell(summary.as_deref()));
+        list_row![run, job, trigger, Timestamp(*started_ms), elapsed_ms, outcome, exchanges, summary]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "job": self.job, "trigger": self.trigger, "input": parse_json(self.input.as_deref()),
+            "started_at": time_text(self.started_ms), "ended_at": self.ended_ms.map(time_text),
+            "outcome": self.outcome, "summary": self.summary, "calls": self.exchanges,
+        })
+    }
 }
 
-pub(crate) fn exchange_json(row: &ExchangeRow) -> Value {
-    json!({
-        "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,
-        "sent_at": time_text(row.sent_ms), "answered_at": row.answered_ms.map(time_text),
-        "verdict": row.verdict, "status": row.status, "message": row.message, "parked": row.parked,
-    })
+impl ListedRow for ExchangeRow {
+    const HEADINGS: &'static [&'static str] =
+        &["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let Self { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = self;
+        let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
+        let exchange = ListedSubject::Entry.cell(id);
+        list_row![exchange, operation, lane, Timestamp(*sent_ms), elapsed_ms, verdict, status, message]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "operation": self.operation, "target": self.target, "lane": self.lane,
+            "sent_at": time_text(self.sent_ms), "answered_at": self.answered_ms.map(time_text),
+            "verdict": self.verdict, "status": self.status, "message": self.message, "parked": self.parked,
+        })
+    }
 }
 
-fn run_change_json(row: &RunChange) -> Value {
-    json!({
-        "exchange": row.exchange_id, "key": row.key, "kind": row.kind, "written": row.written, "state": row.state,
-        "reason": row.reason, "detail": row.detail,
-    })
+impl ListedRow for RunChange {
+    const HEADINGS: &'static [&'static str] =
+        &["change", "exchange", "kind", "written", "state", "reason", "detail"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let (change, exchange) =
+            (ListedSubject::Change.cell(&self.key), ListedSubject::Entry.cell(self.exchange_id));
+        let detail = sentence_cell(self.detail.as_deref());
+        list_row![change, exchange, self.kind, self.written, self.state, self.reason, detail]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "exchange": self.exchange_id, "key": self.key, "kind": self.kind, "written": self.written,
+            "state": self.state, "reason": self.reason, "detail": self.detail,
+        })
+    }
 }
 
-fn event_json(row: &JournalEvent) -> Value {
-    json!({
-        "position": row.position, "at": time_text(row.at_ms), "kind": row.kind, "subject": row.subject,
-        "by": row.decided_by, "detail": parse_json(row.detail.as_deref()),
-    })
+impl ListedRow for JournalEvent {
+    const HEADINGS: &'static [&'static str] =
+        &["position", "time", "event during the run", "subject", "by", "detail"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let position = ListedSubject::Entry.cell(self.position);
+        list_row![position, Timestamp(self.at_ms), self.kind, self.subject, self.decided_by, self.detail]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "position": self.position, "at": time_text(self.at_ms), "kind": self.kind, "subject": self.subject,
+            "by": self.decided_by, "detail": parse_json(self.detail.as_deref()),
+        })
+    }
 }
 
 /// Returns the exchanges and events between two positions, in order.
@@ -133,7 +180,7 @@ fn journal_exchange_json(detail: &ExchangeDetail, parsed_max: usize) -> Value {
 }
 
 fn journal_event_json(event: &JournalEvent) -> Value {
-    let mut entry = event_json(event);
+    let mut entry = event.to_json();
     entry["type"] = "event".into();
     entry
 }

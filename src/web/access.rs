@@ -25,8 +25,6 @@ use subtle::ConstantTimeEq;
 const SESSION_LIFE: Duration = Duration::from_hours(12);
 /// Largest number of sessions; the oldest ends before another begins.
 const SESSIONS_MAX: usize = 1000;
-/// Largest number of forms that a session sends, because their results are kept.
-const FORMS_MAX: usize = 10_000;
 /// Largest token file that is read.
 const TOKEN_FILE_MAX: u64 = 4096;
 
@@ -62,11 +60,9 @@ impl WebSession {
         content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
     }
 
-    /// Returns the form with this key, the same one each time; `None` after [`FORMS_MAX`] of them.
-    pub(super) fn sent_form(&self, key: &str) -> Option<SentForm> {
-        let mut sent = locked(&self.sent);
-        let has_room = sent.len() < FORMS_MAX || sent.contains_key(key);
-        has_room.then(|| Arc::clone(sent.entry(key.to_owned()).or_default()))
+    /// Returns the form with this key, the same one each time.
+    pub(super) fn sent_form(&self, key: &str) -> SentForm {
+        Arc::clone(locked(&self.sent).entry(key.to_owned()).or_default())
     }
 
     pub(super) fn leave_notice(&self, notice: PageNotice) {

@@ -8,16 +8,15 @@ use super::access::{PageNotice, WebSession};
 use super::layout::{PageFailure, PageResult, json_response};
 use super::request::{PageRequest, wants_json};
 use crate::health::Finding;
-use crate::model::{Timestamp, counted};
 use crate::outbox::derived_key;
-use crate::present::queue::{ChangeToQueue, QueueError, queue_changes};
-use crate::store::{DecisionResult, Durability, StoreError, WriteTransaction};
+use crate::present::decisions::{KeyDecision, decide};
+use crate::present::queue::{ChangeToQueue, insert_changes};
+use crate::store::Durability;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -84,17 +83,6 @@ pub(super) fn unknown_action(request: &PageRequest) -> ActionResult {
 }
 
 impl WebState {
-    /// Runs `work` in a durable write transaction and commits it.
-    pub(super) async fn write<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut WriteTransaction) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        let done = work(&mut write).await?;
-        write.commit().await?;
-        Ok(done)
-    }
-
     /// Queues a change typed by a person; without a field `key`, its key is that of the form.
     pub(super) async fn queue(
         &self,
@@ -105,101 +93,38 @@ impl WebState {
         let given = request.form.given("key").map(str::to_owned);
         let (body, once) = (body.to_string(), request.form.given("once").unwrap_or_default());
         let key = given.unwrap_or_else(|| derived_key("web", &[kind, &body], once));
-        let change = ChangeToQueue { key, kind, body, priority: 1 };
-        match queue_changes(&self.store, std::slice::from_ref(&change)).await {
-            Ok(0) => Ok(Err(format!("the key `{}` is known already; nothing was queued", change.key))),
+        let change = ChangeToQueue::typed(key.clone(), kind, body);
+        if let Err(why) = change.parsed_body() {
+            return Ok(Err(why));
+        }
+        let mut write = self.store.begin_write(Durability::Full).await?;
+        Ok(match insert_changes(&mut write, &[change], std::slice::from_ref(&key)).await {
+            Err(why) => Err(why),
+            Ok(0) => Err(format!("the key `{key}` is known already; nothing was queued")),
             Ok(_) => {
+                write.commit().await?;
                 let next = request.findings.first();
                 let next = next.map_or_else(|| "the daemon sends it".to_owned(), Finding::full_text);
-                Ok(success(format!("change {} is queued; {next}", change.key)))
+                success(format!("change {key} is queued; {next}"))
             }
-            Err(QueueError::Store(error)) => Err(error.into()),
-            Err(error) => Ok(Err(error.to_string())),
-        }
-    }
-
-    /// Decides on each of the changes in its own transaction. The result names those that were refused.
-    pub(super) async fn decide_each(
-        &self,
-        keys: &[String],
-        decision: KeyDecision,
-    ) -> Result<ActionResult, PageFailure> {
-        let (mut decided, mut refused) = (0, String::new());
-        for key in keys {
-            let mut write = self.store.begin_write(Durability::Full).await?;
-            match decision.apply(&mut write, key, self.now()).await? {
-                Ok(()) => {
-                    write.commit().await?;
-                    decided += 1;
-                }
-                // A String takes every text.
-                Err(why) => drop(write!(refused, "; {key}: {why}")),
-            }
-        }
-        let text = format!("{} {}{refused}", counted(decided, "change"), decision.done_text());
-        Ok(match decided {
-            _ if keys.is_empty() => Err(NONE_SELECTED.into()),
-            0 => Err(text),
-            _ => Ok(PageNotice { is_done: refused.is_empty(), text }),
         })
     }
 
-    /// Releases these held changes. Without a key the store would release all.
-    pub(super) async fn release(&self, keys: &[String]) -> Result<ActionResult, PageFailure> {
-        match keys {
-            [] => Ok(Err(NONE_SELECTED.into())),
-            keys => self.release_in_store(keys).await,
+    /// Decides on each of the changes. The result names those that were refused.
+    pub(super) async fn decide(
+        &self,
+        decision: KeyDecision,
+        keys: &[String],
+    ) -> Result<ActionResult, PageFailure> {
+        if keys.is_empty() {
+            return Ok(Err("select at least one change".into()));
         }
-    }
-
-    /// Releases the changes of all open trips.
-    pub(super) async fn release_all(&self) -> Result<ActionResult, PageFailure> {
-        self.release_in_store(&[]).await
-    }
-
-    async fn release_in_store(&self, keys: &[String]) -> Result<ActionResult, PageFailure> {
-        let mut write = self.store.begin_write(Durability::Full).await?;
-        let released = write.brake_release(keys, self.now()).await?;
-        if released == 0 && !keys.is_empty() {
-            return Ok(Err("no such change is held by a brake or after a restore".into()));
-        }
-        write.commit().await?;
-        Ok(success(format!(
-            "{} released; the stock levels are read again and merged before anything is sent",
-            counted(released, "change")
-        )))
-    }
-}
-
-const NONE_SELECTED: &str = "select at least one change";
-
-/// A decision on a change that needs no more than its key.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum KeyDecision {
-    Retry,
-    Cancel,
-    Acknowledge,
-}
-
-impl KeyDecision {
-    fn done_text(self) -> &'static str {
-        match self {
-            Self::Retry => "planned again by the next push",
-            Self::Cancel => "cancelled",
-            Self::Acknowledge => "acknowledged",
-        }
-    }
-
-    async fn apply(
-        self,
-        write: &mut WriteTransaction,
-        key: &str,
-        now: Timestamp,
-    ) -> Result<DecisionResult<()>, StoreError> {
-        match self {
-            Self::Retry => write.outbox_retry(key, now).await,
-            Self::Acknowledge => write.outbox_acknowledge(key, now).await,
-            Self::Cancel => write.outbox_cancel(key, now).await,
-        }
+        let decided = decide(&self.store, decision, keys, self.now()).await?;
+        let sentences = std::iter::once(decided.summary()).chain(decided.refusals());
+        let text = sentences.collect::<Vec<_>>().join("; ");
+        Ok(match decided.done.is_empty() {
+            true => Err(text),
+            false => Ok(PageNotice { is_done: decided.refused.is_empty(), text }),
+        })
     }
 }

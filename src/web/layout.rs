@@ -5,6 +5,7 @@ use super::pages::finding_block;
 use super::request::{FormFields, PageRequest};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
+use crate::present::listing::{ListCell, ListedRow, ListedSubject, field_cells};
 use crate::present::sentence::{SentencePart, sentence_parts};
 use crate::telemetry::{event, plain_json, plain_line};
 use axum::Extension;
@@ -199,9 +200,13 @@ pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> Markup {
     html! { time datetime=(at.to_rfc3339()) title=(utc) data-age { (format_elapsed(now.duration_since(at))) " ago" } }
 }
 
-/// Returns the address of a page below another, such as that of a SKU.
+/// Returns the address of a page below another, such as that of a SKU. A browser takes the parts `.` and `..` out of a
+/// path, however they are encoded, so these names stand in the query.
 pub(super) fn address(section: &str, name: &str) -> String {
-    format!("{section}/{}", utf8_percent_encode(name, SEGMENT))
+    match name {
+        "." | ".." => format!("{section}/?name={name}"),
+        name => format!("{section}/{}", utf8_percent_encode(name, SEGMENT)),
+    }
 }
 
 /// Returns an address with those fields of a query that have a value.
@@ -226,7 +231,7 @@ pub(super) fn next_page(
     path: &str,
     query: &FormFields,
     filters: &[&str],
-    (name, begin): (&str, i64),
+    (name, begin): (&str, impl ToString),
 ) -> String {
     let begin = begin.to_string();
     let filters = filters.iter().map(|filter| (*filter, query.get(filter).unwrap_or_default()));
@@ -235,15 +240,42 @@ pub(super) fn next_page(
 }
 
 pub(super) fn sku_link(sku: &str) -> Markup {
-    html! { a href=(address("/stock", sku)) { (text(sku)) } }
+    link(ListedSubject::Sku, sku)
 }
 
 pub(super) fn change_link(key: &str) -> Markup {
-    html! { a href=(address("/outbox", key)) { (text(key)) } }
+    link(ListedSubject::Change, key)
 }
 
-pub(super) fn exchange_link(id: i64) -> Markup {
-    html! { a href={ "/journal/" (id) } { (id) } }
+fn link(subject: ListedSubject, name: &str) -> Markup {
+    let section = match subject {
+        ListedSubject::Sku => "/stock",
+        ListedSubject::Change => "/outbox",
+        ListedSubject::Entry => "/journal",
+        ListedSubject::Run => "/jobs",
+        ListedSubject::Order => "/orders",
+    };
+    html! { a href=(address(section, name)) { (text(name)) } }
+}
+
+/// A choice of a filter. Each value has a label; the empty value stands for no filter.
+pub(super) fn choice(
+    request: &PageRequest,
+    (name, label): (&str, &str),
+    values: impl IntoIterator<Item = (&'static str, String)>,
+) -> Markup {
+    let chosen = request.query.get(name).unwrap_or_default();
+    html! {
+        label for=(name) { (label) }
+        select id=(name) name=(name) {
+            @for (value, label) in values { option value=(value) selected[value == chosen] { (label) } }
+        }
+    }
+}
+
+/// Returns a code as people read it.
+pub(super) fn in_words(code: &str) -> String {
+    code.replace('_', " ")
 }
 
 /// A form that acts; nothing in read-only mode.
@@ -264,15 +296,78 @@ pub(super) fn action_button(action: &str, label: &str) -> Markup {
     html! { button type="submit" name="action" value=(action) { (label) } }
 }
 
-/// A table that scrolls by itself on a narrow screen. A heading with `#` stands above numbers.
-pub(super) fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
+/// A table that scrolls by itself on a narrow screen, or the sentence `nothing`. A heading with `#` stands above
+/// numbers.
+pub(super) fn table<H: AsRef<str>>(
+    label: &str,
+    headings: &[H],
+    nothing: &str,
+    rows: impl IntoIterator<Item = Markup>,
+) -> Markup {
+    let mut rows = rows.into_iter().peekable();
     html! {
-        div.scroll tabindex="0" role="region" aria-label=(plain_line(label)) {
-            table {
-                thead { tr { @for heading in headings { (column_heading(heading)) } } }
-                tbody { (rows) }
+        @if rows.peek().is_none() {
+            p.empty { (nothing) }
+        } @else {
+            div.scroll tabindex="0" role="region" aria-label=(plain_line(label)) {
+                table {
+                    thead { tr { @for heading in headings { (column_heading(heading.as_ref())) } } }
+                    tbody { @for row in rows { (row) } }
+                }
             }
         }
+    }
+}
+
+/// A list that the command line prints too, or the sentence `nothing`.
+pub(super) fn listing<T: ListedRow>(label: &str, rows: &[T], nothing: &str) -> Markup {
+    let rows: Vec<Vec<ListCell>> = rows.iter().map(T::cells).collect();
+    let is_number = |value: &ListCell| matches!(value, ListCell::Number(_));
+    let heading = |(column, name): (usize, &&str)| {
+        let has_numbers = rows.iter().any(|row| row.get(column).is_some_and(is_number));
+        (if has_numbers { "#" } else { "" }).to_owned() + &page_heading(name)
+    };
+    let headings: Vec<String> = T::HEADINGS.iter().enumerate().map(heading).collect();
+    let row = |row: &Vec<ListCell>| {
+        html! {
+            tr {
+                @for (column, value) in row.iter().enumerate() {
+                    @if column == 0 { th scope="row" { (cell(value)) } }
+                    @else { td.number[is_number(value)] { (cell(value)) } }
+                }
+            }
+        }
+    };
+    table(label, &headings, nothing, rows.iter().map(row))
+}
+
+/// Returns a heading of the command line as the page writes it.
+fn page_heading(name: &str) -> String {
+    match name {
+        "sku" => "SKU".into(),
+        "ms" => "ms".into(),
+        name => name[..1].to_uppercase() + &name[1..],
+    }
+}
+
+/// The plain fields of an object.
+pub(super) fn fields(object: &Value) -> Markup {
+    html! {
+        dl.fields {
+            @for (name, value) in field_cells(object) { dt { (page_heading(&in_words(name))) } dd { (cell(&value)) } }
+        }
+    }
+}
+
+fn cell(value: &ListCell) -> Markup {
+    match value {
+        ListCell::Missing => dash(),
+        ListCell::Text(value) | ListCell::Number(value) => text(value),
+        ListCell::Sentence(value) => sentence(value),
+        ListCell::Flag(true) => text("yes"),
+        ListCell::Flag(false) => text("no"),
+        ListCell::Time(at) => time(*at),
+        ListCell::Link(subject, name) => link(*subject, name),
     }
 }
 

@@ -5,7 +5,7 @@ use super::access::WebSession;
 use super::layout::PageFailure;
 use super::live::change_mark;
 use crate::health::Finding;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -59,6 +59,9 @@ impl FormFields {
 pub(super) struct PageRequest {
     pub(super) session: Arc<WebSession>,
     pub(super) path: String,
+    /// Name of the subject of a page below another: the last part of the path, or the field `name` of the query for
+    /// names that no path can have.
+    pub(super) name: String,
     pub(super) query: FormFields,
     /// Fields of the form; empty for a page.
     pub(super) form: FormFields,
@@ -80,7 +83,7 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
     async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, Response> {
         // The guard puts a session into each request that it passes on.
         let session = parts.extensions.get::<Arc<WebSession>>();
-        let session = session.ok_or_else(|| StatusCode::UNAUTHORIZED.into_response())?;
+        let session = Arc::clone(session.ok_or_else(|| StatusCode::UNAUTHORIZED.into_response())?);
         if let Err(error) = web.store.check_in_place() {
             // The connections lead to the former file. A new start opens the one that is there now.
             web.stop.cancel();
@@ -92,13 +95,16 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
         };
         // Without a mark, the first event makes the browser read the page again.
         let mark = change_mark(&web.store).await.unwrap_or_default();
+        let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let in_path = Path::<String>::from_request_parts(parts, web).await.map(|Path(name)| name);
         Ok(Self {
+            name: in_path.unwrap_or_else(|_| query.get("name").unwrap_or_default().to_owned()),
             mark,
             findings,
             is_refresh: parts.headers.contains_key(REFRESH_HEADER),
-            session: Arc::clone(session),
+            session,
             path: parts.uri.path().to_owned(),
-            query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+            query,
             form: parts.extensions.get().cloned().unwrap_or_default(),
             wants_json: wants_json(&parts.headers),
             may_act: !web.is_read_only,

@@ -4,7 +4,7 @@
 //! encoding, separators and the order of lines and columns make another line, nor does the number of a second download.
 //! Files of equal lines are equal under any name. A line with a `key` of its own is known by that key alone.
 
-use super::{CliChange, FileChangeArgs};
+use super::{ChangeToQueue, FileChangeArgs};
 use crate::cli::CommandFailure;
 use crate::cli::local_time::local_text;
 use crate::model::case_key;
@@ -34,10 +34,10 @@ pub(super) struct RepeatArgs {
 /// Fails if an earlier file brought a line, unless an option says what is meant.
 pub(super) async fn line_keys(
     write: &mut WriteTransaction,
-    changes: &[CliChange],
+    changes: &[ChangeToQueue],
     FileChangeArgs { file, repeat, .. }: &FileChangeArgs,
 ) -> Result<Vec<String>, CommandFailure> {
-    let content = |change: &CliChange| format!("{} {}", change.kind, case_key(&change.body));
+    let content = |change: &ChangeToQueue| format!("{} {}", change.kind, case_key(&change.body));
     let contents: Vec<Option<String>> =
         changes.iter().map(|change| change.key.is_none().then(|| content(change))).collect();
     let mut lines: Vec<&String> = contents.iter().flatten().collect();
@@ -91,8 +91,8 @@ pub(super) async fn line_keys(
 }
 
 /// Adds the counts of one stock level, as of several shelves. Counts that differ in more than the quantity stay apart.
-pub(in crate::cli) fn sum_counts(changes: Vec<CliChange>) -> Vec<CliChange> {
-    let mut sums: HashMap<_, (CliChange, Value, i64)> = HashMap::new();
+pub(in crate::cli) fn sum_counts(changes: Vec<ChangeToQueue>) -> Vec<ChangeToQueue> {
+    let mut sums: HashMap<_, (ChangeToQueue, Value, i64)> = HashMap::new();
     for change in changes {
         let mut body: Value = serde_json::from_str(&change.body).unwrap_or_default();
         let units = body["quantity"].take().as_i64();
@@ -100,18 +100,18 @@ pub(in crate::cli) fn sum_counts(changes: Vec<CliChange>) -> Vec<CliChange> {
         let group = (change.key.clone(), case_key(&body.to_string()), apart);
         sums.entry(group).or_insert((change, body, 0)).2 += units.unwrap_or(0);
     }
-    let mut changes: Vec<CliChange> = Vec::new();
+    let mut changes: Vec<ChangeToQueue> = Vec::new();
     for (change, mut body, units) in sums.into_values() {
         body["quantity"] = units.into();
         let is_count = change.kind == "quantity.set";
-        changes.push(if is_count { CliChange { body: body.to_string(), ..change } } else { change });
+        changes.push(if is_count { ChangeToQueue { body: body.to_string(), ..change } } else { change });
     }
     changes.sort_by_key(|change| change.line_number);
     changes
 }
 
 /// Returns a sentence for each line that contradicts another line of the file, with the index of its change.
-pub(super) fn contradictions(changes: &[CliChange], bodies: &[ChangeBody]) -> BTreeMap<usize, String> {
+pub(super) fn contradictions(changes: &[ChangeToQueue], bodies: &[ChangeBody]) -> BTreeMap<usize, String> {
     let (mut first, mut problems) = (HashMap::new(), BTreeMap::new());
     for (index, (change, body)) in changes.iter().zip(bodies).enumerate() {
         let subject = match body {

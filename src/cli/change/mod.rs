@@ -24,7 +24,8 @@ use super::wait_notes::with_wait_notes;
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
 use crate::model::counted;
-use crate::outbox::{self, ChangeBody};
+pub(super) use crate::present::queue::ChangeToQueue;
+use crate::present::queue::insert_changes;
 use crate::present::status::find_obstacles;
 use crate::store::{Durability, Store};
 use clap::Args;
@@ -91,33 +92,15 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) struct CliChange {
-    /// The key that a person chose; `None`: the line of the file has none.
-    key: Option<String>,
+/// Creates a change from a line of a file.
+pub(super) fn change_from_csv(
+    line: &csv::CsvRow,
     kind: &'static str,
-    /// The JSON text as given, so that the outbox can detect a duplicate field.
-    body: String,
-    priority: i64,
-    /// The line of the imported file; `None` for a change that was typed.
-    line_number: Option<u64>,
-}
-
-impl CliChange {
-    /// Creates a change from a line of a file.
-    pub(super) fn from_csv_row(
-        line: &csv::CsvRow,
-        kind: &'static str,
-        body: impl Display,
-    ) -> Result<Self, String> {
-        let body = body.to_string();
-        outbox::parse_body(kind, &body).map_err(|rejection| rejection.detail)?;
-        let key = line.get("key")?.map(str::to_owned);
-        Ok(Self { key, kind, body, priority: 0, line_number: Some(line.line_number) })
-    }
-
-    fn parsed_body(&self) -> Result<ChangeBody, CommandFailure> {
-        outbox::parse_body(self.kind, &self.body).map_err(|why| CommandFailure::usage(why.detail))
-    }
+    body: impl Display,
+) -> Result<ChangeToQueue, String> {
+    let (key, line_number) = (line.get("key")?.map(str::to_owned), Some(line.line_number));
+    let change = ChangeToQueue { kind, body: body.to_string(), priority: 0, key, line_number };
+    change.parsed_body().map(|_| change)
 }
 
 /// Queues a change typed by an operator, with priority over bulk changes.
@@ -129,9 +112,8 @@ pub(super) async fn queue_change(
     unknown: UnknownArgs,
 ) -> CommandResult {
     let key = args.key.unwrap_or_else(|| context.new_change_key());
-    let body = body.to_string();
-    let change = CliChange { key: Some(key), kind, body, priority: 1, line_number: None };
-    let subjects = [change.parsed_body()?];
+    let change = ChangeToQueue::typed(key, kind, body.to_string());
+    let subjects = [change.parsed_body().map_err(CommandFailure::usage)?];
     let store = context.open_or_create_store().await?;
     let problems = [known::unknown_names(&store, &subjects).await?, known::kits(&store, &subjects).await?];
     if let Some((_, problem)) = problems.concat().first() {
@@ -143,7 +125,7 @@ pub(super) async fn queue_change(
         print_error(&format!("warning: {}", plain_line(problem)));
     }
     print_lines("", &known::inactive_warehouses(&store, &subjects).await?);
-    insert_changes(context, &store, &[change], None, args.queue).await
+    queue_changes(context, &store, &[change], None, args.queue).await
 }
 
 /// Prints sentences on standard error, each after `prefix`, and the number of those that are too many.
@@ -159,11 +141,12 @@ fn print_lines(prefix: &str, lines: &[String]) {
 /// A line with an unknown name is an invalid line, unless `--unknown` is set. So are lines that contradict each other.
 pub(super) async fn queue_file(
     context: &CliContext,
-    mut changes: Vec<CliChange>,
+    mut changes: Vec<ChangeToQueue>,
     args: &FileChangeArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
-    let bodies = changes.iter().map(CliChange::parsed_body).collect::<Result<Vec<_>, _>>()?;
+    let bodies = changes.iter().map(ChangeToQueue::parsed_body).collect::<Result<Vec<_>, _>>();
+    let bodies = bodies.map_err(CommandFailure::usage)?;
     let store = context.open_or_create_store().await?;
     print_lines("", &known::inactive_warehouses(&store, &bodies).await?);
     let line = |(index, problem): (usize, String)| {
@@ -190,14 +173,14 @@ pub(super) async fn queue_file(
     let mut index = 0..;
     changes
         .retain(|_| index.next().is_some_and(|index| !left_out.contains(&index) && !kits.contains(&index)));
-    insert_changes(context, &store, &changes, Some(args), args.queue).await
+    queue_changes(context, &store, &changes, Some(args), args.queue).await
 }
 
 /// Inserts changes into the outbox, all or none, waits for them with `--wait`, and reports them.
-async fn insert_changes(
+async fn queue_changes(
     context: &CliContext,
     store: &Store,
-    changes: &[CliChange],
+    changes: &[ChangeToQueue],
     file: Option<&FileChangeArgs>,
     queue: QueueArgs,
 ) -> CommandResult {
@@ -207,15 +190,7 @@ async fn insert_changes(
         Some(file) => import::line_keys(&mut write, changes, file).await?,
         None => changes.iter().filter_map(|change| change.key.clone()).collect(),
     };
-    let mut new = 0;
-    for (change, key) in changes.iter().zip(&keys) {
-        let inserted = write.outbox_insert(key, change.kind, &change.body, change.priority).await;
-        let failure = |error| {
-            let line = change.line_number.map_or_else(String::new, |number| format!("line {number}: "));
-            CommandFailure::failed(format!("{line}change `{key}`: {error}; nothing was queued"))
-        };
-        new += usize::from(inserted.map_err(failure)?);
-    }
+    let new = insert_changes(&mut write, changes, &keys).await.map_err(CommandFailure::failed)?;
     write.commit().await?;
     // The changes are in the outbox: a failure from here on must not read as one of the insertion.
     report_changes(context, store, &keys, queue, (new, file.is_none())).await.map_err(|failure| {
@@ -236,7 +211,7 @@ async fn report_changes(
     store: &Store,
     keys: &[String],
     queue: QueueArgs,
-    (new, is_single): (usize, bool),
+    (new, is_single): (u64, bool),
 ) -> CommandResult {
     let config = context.readable_config()?;
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

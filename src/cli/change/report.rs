@@ -29,7 +29,7 @@ const LISTED_MAX: usize = 20;
 pub(super) struct QueueReport {
     pub(super) rows: Vec<QueuedChange>,
     /// The number of new changes; the keys of the others were known already.
-    pub(super) new: usize,
+    pub(super) new: u64,
     /// Obstacles of pending changes, the first cause first.
     pub(super) obstacles: Vec<Finding>,
     /// The longest wait; `None`: nothing was waited for.
@@ -88,7 +88,7 @@ impl QueueReport {
     }
 
     pub(super) fn to_text_output(&self) -> CommandOutput {
-        let known = self.rows.len() - self.new.min(self.rows.len());
+        let known = (self.rows.len() as u64).saturating_sub(self.new);
         let mut text = match self.rows.as_slice() {
             [only] if self.new == 1 => format!("change {} is queued\n", plain_line(&only.key)),
             _ => format!("{} queued, {known} known already by their keys\n", counted(self.new, "change")),
@@ -202,7 +202,7 @@ mod tests {
         };
         let obstacles = obstacle.map(|code| Finding { code, ..health::database_replaced() });
         let obstacles = obstacles.into_iter().collect();
-        QueueReport { rows: (1..).zip(states).map(row).collect(), new: states.len(), obstacles, wait }
+        QueueReport { rows: (1..).zip(states).map(row).collect(), new: states.len() as u64, obstacles, wait }
     }
 
     #[test]

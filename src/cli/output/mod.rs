@@ -7,13 +7,12 @@ pub(super) mod progress;
 
 pub(super) use self::listing::StreamedList;
 pub(super) use crate::model::format_age;
-pub(super) use crate::present::{parse_json, time_text};
+pub(super) use crate::present::time_text;
 pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
-use super::local_time::local_time;
-use crate::model::Timestamp;
-use crate::store::LossyText;
+use super::local_time::{local_sentence, local_time};
+use crate::present::listing::{ListCell, ListedRow, ListedValue, field_cells, rows_json};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -55,6 +54,11 @@ impl OutputArgs {
     ) -> CommandResult {
         let table = || TextTable::new(headings, rows.iter().map(columns)).to_text(nothing);
         Ok(self.render(|| rows, table).into())
+    }
+
+    /// Returns the output of a command that lists the rows of a page.
+    pub(super) fn list_rows<T: ListedRow>(self, rows: &[T], nothing: &str) -> CommandResult {
+        Ok(self.render(|| rows_json(rows), || TextTable::of_rows(rows).to_text(nothing)).into())
     }
 }
 
@@ -136,6 +140,13 @@ impl TextTable {
         Self { headings: headings.map(str::to_owned).to_vec(), rows: rows.into_iter().map(row).collect() }
     }
 
+    pub(super) fn of_rows<T: ListedRow>(rows: &[T]) -> Self {
+        let cell = |cell: ListCell| plain_line(&cell_text(&cell)).into_owned();
+        let row = |row: &T| row.cells().into_iter().map(cell).collect();
+        let headings = T::HEADINGS.iter().map(|heading| (*heading).to_owned()).collect();
+        Self { headings, rows: rows.iter().map(row).collect() }
+    }
+
     /// Returns the table as text, or the sentence `nothing` if it has no row.
     pub(super) fn to_text(&self, nothing: &str) -> String {
         match self.rows.is_empty() {
@@ -209,61 +220,29 @@ fn terminal_width() -> Option<u16> {
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// A value of a table: a dash stands for a missing one, yes or no for a flag, local time for a time.
-pub(super) trait TableCell {
-    fn cell_text(&self) -> String;
+/// Returns a value as text: a dash stands for a missing one, yes or no for a flag, local time for a time.
+pub(super) fn cell_text(value: &impl ListedValue) -> String {
+    match value.cell() {
+        ListCell::Missing => "-".into(),
+        ListCell::Text(text) | ListCell::Number(text) | ListCell::Link(_, text) => text,
+        ListCell::Sentence(sentence) => local_sentence(sentence),
+        ListCell::Flag(true) => "yes".into(),
+        ListCell::Flag(false) => "no".into(),
+        ListCell::Time(at) => local_time(at),
+    }
+}
+
+/// Returns a line for each plain field of an object.
+pub(super) fn fields_text(object: &Value) -> String {
+    let line = |(name, cell): (&str, ListCell)| format!("{name:<14} {}\n", plain_line(&cell_text(&cell)));
+    field_cells(object).into_iter().map(line).collect()
 }
 
 /// Returns the texts of a row's values.
 macro_rules! cells {
-    ($($value:expr),+ $(,)?) => { [$($crate::cli::output::TableCell::cell_text(&$value)),+] };
+    ($($value:expr),+ $(,)?) => { [$($crate::cli::output::cell_text(&$value)),+] };
 }
 pub(super) use cells;
-
-macro_rules! displayed_cells {
-    ($($type:ty),+) => {$(
-        impl TableCell for $type {
-            fn cell_text(&self) -> String {
-                self.to_string()
-            }
-        }
-    )+};
-}
-displayed_cells!(str, String, LossyText, i64, usize, f64);
-
-impl TableCell for Timestamp {
-    fn cell_text(&self) -> String {
-        local_time(*self)
-    }
-}
-
-impl TableCell for bool {
-    fn cell_text(&self) -> String {
-        if *self { "yes" } else { "no" }.into()
-    }
-}
-
-impl TableCell for Value {
-    fn cell_text(&self) -> String {
-        match self {
-            Value::Null => "-".into(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
-    }
-}
-
-impl<T: TableCell> TableCell for Option<T> {
-    fn cell_text(&self) -> String {
-        self.as_ref().map_or_else(|| "-".into(), T::cell_text)
-    }
-}
-
-impl<T: TableCell + ?Sized> TableCell for &T {
-    fn cell_text(&self) -> String {
-        (*self).cell_text()
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -82,11 +82,8 @@ fn the_result_of_a_form_is_kept_and_each_form_that_is_served_has_a_key_of_its_ow
     let session = WebSession::new(Moment(1), "c".into());
     let keys: std::collections::HashSet<String> = (0..100).map(|_| session.new_form_key()).collect();
     assert_eq!(keys.len(), 100);
-    assert!(Arc::ptr_eq(&session.sent_form("a").unwrap(), &session.sent_form("a").unwrap()));
-    for number in 1..FORMS_MAX {
-        assert!(session.sent_form(&number.to_string()).is_some());
-    }
-    assert!(session.sent_form("one more").is_none() && session.sent_form("a").is_some());
+    assert!(Arc::ptr_eq(&session.sent_form("a"), &session.sent_form("a")));
+    assert!(!Arc::ptr_eq(&session.sent_form("a"), &session.sent_form("b")));
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! `/outbox/KEY`: a change with its life, its evidence and its calls, and the decisions that its state allows.
 
-use crate::model::{Position, Quantity, ShipmentId, Timestamp};
+use crate::model::{Position, Quantity, ShipmentId};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
-use crate::present::change::ChangeDetail;
+use crate::present::change::{ChangeDetail, change_json};
+use crate::present::decisions::{KeyDecision, resolve};
 use crate::present::runs::journal_entry;
 use crate::present::{ViewError, parse_json};
-use crate::store::{Durability, TransitionRow};
+use crate::store::TransitionRow;
 use crate::web::WebState;
-use crate::web::decisions::{ActionResult, KeyDecision, answer_form, success, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address, exchange_link, live_part,
-    optional_sentence, optional_text, optional_time, respond, sentence, sku_link, table, text, time,
-    written_time,
+    PageFailure, PageResult, action_button, action_form, address, fields, listing, live_part, optional_text,
+    respond, sentence, sku_link, text,
 };
 use crate::web::pages::journal::{UNFOLDED_MAX_BYTES, body_block};
 use crate::web::request::PageRequest;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,12 +23,9 @@ use std::sync::Arc;
 /// Number of the last calls whose request and answer are shown.
 const BODIES_SHOWN: usize = 2;
 
-pub(super) async fn show_change(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(key): Path<String>,
-) -> PageResult {
-    let detail = ChangeDetail::load(&web.store, &key, &web.config, &*web.clock).await?;
+pub(super) async fn show_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let key = &request.name;
+    let detail = ChangeDetail::load(&web.store, key, &web.config, &*web.clock).await?;
     let Some(detail) = detail else {
         return Err(PageFailure::not_found(format!("no change has the key `{key}`")));
     };
@@ -40,29 +37,21 @@ pub(super) async fn show_change(
         html! {
             (live_part("change", "Change", &html! { (summary(&detail)) (conflict(&detail)) (evidence(&detail)) }))
             (decisions(&request, &detail))
-            (live_part("life", "Life", &timeline(&detail)))
+            (live_part("life", "Life", &listing("Life of the change", &detail.steps(), "")))
             (live_part("calls", "Calls", &calls(&detail, &bodies)))
         }
     };
-    Ok(respond(&request, &key, || detail.to_json(), body))
+    Ok(respond(&request, key, || detail.to_json(), body))
 }
 
 fn summary(detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
     let level = change.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
     html! {
-        dl.fields {
-            dt { "State" } dd { strong { (change.state.as_str().replace('_', " ")) } }
-            dt { "Reason" } dd { (optional_text(change.reason.as_deref())) }
-            dt { "Detail" } dd { (optional_sentence(change.detail.as_deref())) }
-            @if let Some(advice) = detail.what_to_do() { dt { "What to do" } dd { (sentence(&advice)) } }
-            dt { "Kind" } dd { (text(&change.content.kind)) }
-            @if let Some(level) = level {
-                dt { "Stock level" } dd { (sku_link(level.sku.as_str())) " in warehouse " (level.warehouse_id) }
-            }
-            dt { "Inserted" } dd { (written_time(Some(&change.created_at))) }
-            dt { "Finished" } dd { (written_time(change.settled_at.as_deref())) }
-            @if let Some(written) = change.written { dt { "Written" } dd { (written) } }
+        (fields(&change_json(change)))
+        @if let Some(advice) = detail.what_to_do() { p { "What to do: " (sentence(&advice)) } }
+        @if let Some(level) = level {
+            p { "Stock level: " (sku_link(level.sku.as_str())) " in warehouse " (level.warehouse_id) }
         }
         h3 { "Body" }
         (body_block(&parse_json(change.content.stored_body.as_text())))
@@ -109,82 +98,18 @@ fn conflict(detail: &ChangeDetail) -> Markup {
 }
 
 fn evidence(detail: &ChangeDetail) -> Markup {
-    let Some(sent) = &detail.sent else { return html! {} };
+    let sentences = detail.evidence_sentences();
     html! {
-        h3 { "Evidence" }
-        ul {
-            li { "Sent at " (time(Timestamp(sent.sent_ms)))
-                @if let Some(before) = sent.before { "; the stock level was " (before) }
-                @if let Some(written) = sent.written { "; " (written) " was sent" } "." }
-            @for check in detail.evidence["looks"].as_array().into_iter().flatten() {
-                li { (written_time(check["at"].as_str())) ", exchange " (check["exchange_id"]) ": showed "
-                     (text(&check["shown"].to_string())) }
-            }
-            @if let Some((what, next)) = &detail.waits_for {
-                li { "Settle waits for " (sentence(what)) @if let Some(at) = next { ", at " (time(*at)) } "." }
-            }
-            @for candidate in &detail.candidates {
-                li { "Shipment " (candidate.shipment_id) ": "
-                    @match detail.compare_candidate(candidate) {
-                        Ok(()) => "matches the request",
-                        Err(why) => (text(&format!("does not match: {why}"))),
-                    } }
-            }
-        }
-    }
-}
-
-fn timeline(detail: &ChangeDetail) -> Markup {
-    let mut steps: Vec<(i64, i64, Markup)> = Vec::new();
-    for row in &detail.decisions {
-        let what = format!("{} {}", row.kind, parse_json(row.detail.as_deref()));
-        steps.push((
-            row.position,
-            row.at_ms,
-            html! {
-                strong { "decision " } (text(&what))
-                @if let Some(by) = &row.decided_by { " by " (text(by)) }
-            },
-        ));
-    }
-    for row in &detail.transitions {
-        let why: Vec<&str> = [&row.reason, &row.detail].into_iter().flatten().map(String::as_str).collect();
-        let line = html! {
-            strong { (row.state.replace('_', " ")) } " " (sentence(&why.join(": ")))
-            @if let Some(exchange) = row.exchange_id { " (exchange " (exchange_link(exchange)) ")" }
-        };
-        steps.push((row.position, row.at_ms, line));
-    }
-    // The sort is stable, so that a decision precedes the transition it made.
-    steps.sort_by_key(|(position, ..)| *position);
-    html! {
-        ol.timeline {
-            li { (written_time(Some(&detail.change.created_at))) " " strong { "inserted" }
-                @if let Some(by) = &detail.change.inserted_by { " by " (text(by)) } }
-            @for (_, at, line) in steps { li { (time(Timestamp(at))) " " (line) } }
+        @if !sentences.is_empty() {
+            h3 { "Evidence" }
+            ul { @for one in &sentences { li { (sentence(one)) } } }
         }
     }
 }
 
 fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
-    let rows = html! {
-        @for row in &detail.exchanges {
-            tr {
-                th scope="row" { (exchange_link(row.id)) }
-                td { (row.operation) }
-                td { (optional_time(Some(row.sent_ms))) }
-                td { (optional_text(row.verdict.as_deref())) }
-                td { @if let Some(status) = row.status { (status) } }
-                td { (optional_text(row.message.as_deref())) }
-            }
-        }
-    };
     html! {
-        @if detail.exchanges.is_empty() {
-            p.empty { "No call carried it yet." }
-        } @else {
-            (table("Calls that carried the change", &["Exchange", "Operation", "Sent", "Verdict", "Status", "Message"], &rows))
-        }
+        (listing("Calls that carried the change", &detail.exchanges, "No call carried it yet."))
         @for entry in bodies {
             h3 { "Exchange " (entry["position"]) ": request" } (body_block(&entry["request"]))
             h3 { "Exchange " (entry["position"]) ": answer" } (body_block(&entry["response"]))
@@ -233,33 +158,29 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     }
 }
 
-pub(super) async fn act_on_change(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(key): Path<String>,
-) -> PageResult {
-    let keys = [key.clone()];
-    let result = match request.form.get("action") {
-        _ if has_moved_on(&web, &request, &key).await? => {
+pub(super) async fn act_on_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let key = &request.name;
+    let action = request.form.get("action").unwrap_or_default();
+    let result = match KeyDecision::from_verb(action) {
+        _ if has_moved_on(&web, &request).await? => {
             Err(format!("`{key}` has moved on since this page was loaded; see its state, then decide again"))
         }
-        Some("release") => web.release(&keys).await?,
-        Some("retry") => web.decide_each(&keys, KeyDecision::Retry).await?,
-        Some("cancel") => web.decide_each(&keys, KeyDecision::Cancel).await?,
-        Some("acknowledge") => web.decide_each(&keys, KeyDecision::Acknowledge).await?,
-        Some(action) => match parse_resolution(&request, action) {
-            Ok(resolution) => resolve(&web, &key, resolution).await?,
+        Some(decision) => web.decide(decision, std::slice::from_ref(key)).await?,
+        None => match parse_resolution(&request, action) {
+            Ok(resolution) => {
+                let max_base_age = web.config.quantities.max_base_age;
+                resolve(&web.store, key, resolution, max_base_age, web.now()).await?.and_then(success)
+            }
             Err(why) => Err(why),
         },
-        None => unknown_action(&request),
     };
-    answer_form(&request, &address("/outbox", &key), result)
+    answer_form(&request, &address("/outbox", key), result)
 }
 
 /// Returns true if the change moved after the page showed it to a person, who decided on what is over.
-async fn has_moved_on(web: &WebState, request: &PageRequest, key: &str) -> Result<bool, PageFailure> {
+async fn has_moved_on(web: &WebState, request: &PageRequest) -> Result<bool, PageFailure> {
     let Some(shown) = request.form.number("shown").map_err(ViewError::Invalid)? else { return Ok(false) };
-    let Some(change) = web.store.outbox_show(key).await? else { return Ok(false) };
+    let Some(change) = web.store.outbox_show(&request.name).await? else { return Ok(false) };
     Ok(last_move(&web.store.change_transitions(change.id).await?) != shown)
 }
 
@@ -282,17 +203,5 @@ fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, S
             _ => return Err("an id is at least 1".into()),
         },
         _ => return unknown_action(request).map(|_| Resolution::Mine),
-    })
-}
-
-async fn resolve(web: &WebState, key: &str, resolution: Resolution) -> Result<ActionResult, PageFailure> {
-    let mut write = web.store.begin_write(Durability::Full).await?;
-    let max_base_age = web.config.quantities.max_base_age;
-    Ok(match write.outbox_resolve(key, resolution, max_base_age, web.now()).await? {
-        Ok(done) => {
-            write.commit().await?;
-            success(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next))
-        }
-        Err(why) => Err(format!("not resolved: {why}")),
     })
 }

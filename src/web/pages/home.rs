@@ -3,12 +3,12 @@
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_age};
 use crate::present::status::StatusReport;
-use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk};
+use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
 use crate::web::layout::{
-    PageResult, address, address_with, age, change_link, live_part, optional_sentence, optional_text,
-    respond, sentence, sku_link, table, written_time,
+    PageResult, address, address_with, age, change_link, in_words, live_part, optional_sentence,
+    optional_text, respond, sentence, sku_link, table, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -138,20 +138,15 @@ fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
         html! {
             tr {
                 th scope="row" { (change_link(&change.key)) }
-                td { (change.state.as_str().replace('_', " ")) }
+                td { (in_words(change.state.as_str())) }
                 td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
                 td { (age(Timestamp::parse(&change.created_at), now)) }
             }
         }
     };
-    html! {
-        @if rows.is_empty() {
-            p.empty { "No change waits for a decision." }
-        } @else {
-            (table("Changes that need a person, oldest first", &["Change", "State", "Reason", "Inserted"],
-                   &html! { @for change in rows { (row(change)) } }))
-        }
-    }
+    let headings = ["Change", "State", "Reason", "Inserted"];
+    let nothing = "No change waits for a decision.";
+    table("Changes that need a person, oldest first", &headings, nothing, rows.iter().map(row))
 }
 
 fn states(status: &StatusReport) -> Markup {
@@ -162,7 +157,7 @@ fn states(status: &StatusReport) -> Markup {
         } @else {
             dl.figures {
                 @for (state, count) in rows {
-                    div { dt { (state.replace('_', " ")) }
+                    div { dt { (in_words(state)) }
                           dd { a href=(address_with("/outbox", &[("state", state)])) { (count) } } }
                 }
             }
@@ -172,19 +167,24 @@ fn states(status: &StatusReport) -> Markup {
 
 /// Units that others took within a day while changes of ours waited.
 fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
+    let row = |level: &UnitsTakenRow| {
+        html! {
+            tr {
+                th scope="row" { (sku_link(&level.sku)) }
+                td { (level.warehouse_id) }
+                td.number { (level.units) }
+                td { (written_time(Some(&level.seen_at))) }
+            }
+        }
+    };
+    let headings = ["SKU", "Warehouse", "#Units", "Last seen"];
+    let nothing = "Within 24 hours others took no unit while a change waited.";
     html! {
-        @if risk.stock_levels.is_empty() {
-            p.empty { "Within 24 hours others took no unit while a change waited." }
-        } @else {
+        @if !risk.stock_levels.is_empty() {
             p { strong { (risk.units) } " units of " (risk.affected)
                 " stock levels were taken by others within 24 hours, between our read and our write." }
-            (table("Stock levels of which most was taken", &["SKU", "Warehouse", "#Units", "Last seen"], &html! {
-                @for level in &risk.stock_levels {
-                    tr { th scope="row" { (sku_link(&level.sku)) } td { (level.warehouse_id) }
-                         td.number { (level.units) } td { (written_time(Some(&level.seen_at))) } }
-                }
-            }))
         }
+        (table("Stock levels of which most was taken", &headings, nothing, risk.stock_levels.iter().map(row)))
     }
 }
 
@@ -207,14 +207,9 @@ fn ages(jobs: &[JobHealthRow], limits: &BTreeMap<String, i64>) -> Markup {
             }
         }
     };
-    html! {
-        @if jobs.is_empty() {
-            p.empty { "The daemon has never run on this database: start it." }
-        } @else {
-            (table("Age of each job's data", &["Job", "Age", "Limit", "Next start", "Last outcome"],
-                   &html! { @for job in jobs { (row(job)) } }))
-        }
-    }
+    let headings = ["Job", "Age", "Limit", "Next start", "Last outcome"];
+    let nothing = "The daemon has never run on this database: start it.";
+    table("Age of each job's data", &headings, nothing, jobs.iter().map(row))
 }
 
 /// Calls by lane in `count` intervals, with marks for answers 429 and 400.

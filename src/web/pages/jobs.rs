@@ -4,21 +4,21 @@ use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
-use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_text};
-use crate::present::runs::{parse_job_kind, run_json};
+use crate::present::listing::rows_json;
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
+use crate::present::runs::parse_job_kind;
 use crate::store::{JobHealthRow, PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::access::PageNotice;
 use crate::web::chart::{LaneSpan, lanes, legend};
 use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, live_part, optional_sentence,
-    optional_text, optional_time, respond, sentence, table, time, written_time,
+    PageFailure, PageResult, action_button, action_form, address_with, listing, live_part, optional_text,
+    respond, sentence, table, written_time,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -35,6 +35,8 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
     let (jobs, now) = (web.store.job_health().await?, web.now());
     let pauses = web.store.pause_list(now).await?;
     let listed = runs.get(..RUNS_LISTED.min(runs.len())).unwrap_or_default();
+    let is_failed = |run: &&RunRow| run.started_ms >= now.minus(DAY).0 && run.outcome == "failed";
+    let failed: Vec<RunRow> = runs.iter().filter(is_failed).take(RUNS_LISTED).cloned().collect();
     let body = || {
         html! {
             @if kind.is_some() { p { a href="/jobs" { "All jobs" } } }
@@ -42,12 +44,11 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("timeline", "The last 24 hours", &timeline(&runs, now)))
             (live_part("jobs", "Next starts", &job_table(&jobs)))
             @if request.may_act { section.forms aria-label="Runs and pauses" { (run_form(&request)) (pause_form(&request)) } }
-            (live_part("failed", "Failed runs of the last 24 hours", &failed_table(&runs, now)))
-            (live_part("runs", "Last runs", &run_table(listed.iter())))
+            (live_part("failed", "Failed runs of the last 24 hours", &listing("Failed runs, newest first", &failed, "None.")))
+            (live_part("runs", "Last runs", &listing("Runs, newest first", listed, "None.")))
         }
     };
-    let data = || listed.iter().map(run_json).collect::<Value>();
-    Ok(respond(&request, "Jobs", data, body))
+    Ok(respond(&request, "Jobs", || rows_json(listed), body))
 }
 
 fn timeline(runs: &[RunRow], now: Timestamp) -> Markup {
@@ -90,22 +91,19 @@ fn run_span(run: &RunRow, now: Timestamp) -> LaneSpan {
 }
 
 fn job_table(jobs: &[JobHealthRow]) -> Markup {
-    html! {
-        @if jobs.is_empty() {
-            p.empty { "No schedule is known: the daemon has never run on this database." }
-        } @else {
-            (table("Next start of each job", &["Job", "Next start", "Last successful run", "Last outcome"], &html! {
-                @for job in jobs {
-                    tr.stale[job.stale] {
-                        th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
-                        td { (written_time(job.next_due_at.as_deref())) }
-                        td { (written_time(job.last_good_at.as_deref())) }
-                        td { (optional_text(job.last_outcome.as_deref())) }
-                    }
-                }
-            }))
+    let row = |job: &JobHealthRow| {
+        html! {
+            tr.stale[job.stale] {
+                th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
+                td { (written_time(job.next_due_at.as_deref())) }
+                td { (written_time(job.last_good_at.as_deref())) }
+                td { (optional_text(job.last_outcome.as_deref())) }
+            }
         }
-    }
+    };
+    let headings = ["Job", "Next start", "Last successful run", "Last outcome"];
+    let nothing = "No schedule is known: the daemon has never run on this database.";
+    table("Next start of each job", &headings, nothing, jobs.iter().map(row))
 }
 
 fn run_form(request: &PageRequest) -> Markup {
@@ -154,42 +152,13 @@ fn pause_form(request: &PageRequest) -> Markup {
     )
 }
 
-fn failed_table(runs: &[RunRow], now: Timestamp) -> Markup {
-    let from = now.minus(DAY).0;
-    let failed = runs.iter().filter(|run| run.started_ms >= from && run.outcome == "failed");
-    run_table(failed.take(RUNS_LISTED))
-}
-
-fn run_table<'a>(runs: impl Iterator<Item = &'a RunRow>) -> Markup {
-    let runs: Vec<&RunRow> = runs.collect();
-    let row = |run: &RunRow| {
-        html! {
-            tr {
-                th scope="row" { a href={ "/jobs/" (run.id) } { (run.id) } }
-                td { (run.job) }
-                td { (run.trigger) }
-                td { (time(Timestamp(run.started_ms))) }
-                td { (optional_time(run.ended_ms)) }
-                td { (run.outcome) }
-                td.number { (run.exchanges) }
-                td { (optional_sentence(run.summary.as_deref())) }
-            }
-        }
-    };
-    html! {
-        @if runs.is_empty() { p.empty { "None." } }
-        @else {
-            (table("Runs, newest first", &["Run", "Job", "Trigger", "Started", "Ended", "Outcome", "#Calls", "Summary"],
-                   &html! { @for run in runs { (row(run)) } }))
-        }
-    }
-}
-
 pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let result = match (request.form.get("action"), request.form.given("job")) {
         (Some("run"), Some(job)) => run_now(&web, parse_job_kind(job)?).await,
         (Some("pause"), Some(job)) => pause(&web, &request, parse_job_kind(job)?).await?,
-        (Some("resume"), Some(job)) => resume(&web, parse_job_kind(job)?).await?,
+        (Some("resume"), Some(job)) => {
+            resume_job(&web.store, parse_job_kind(job)?, web.now()).await?.and_then(success)
+        }
         (Some("run" | "pause" | "resume"), None) => Err("name a job".into()),
         _ => unknown_action(&request),
     };
@@ -204,17 +173,8 @@ async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> Result<A
         (Ok(duration), Ok(why)) => (duration, why),
         (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
     };
-    let now = web.now();
-    let until = duration.map(|duration| now.plus(duration));
-    web.write(async |write| write.pause_begin(kind, until, &why, now).await).await?;
-    let paused = web.store.pause_of(kind, now).await?;
-    Ok(success(paused.map_or_else(|| format!("{kind} was resumed at once"), |pause| pause_text(&pause))))
-}
-
-async fn resume(web: &WebState, kind: JobKind) -> Result<ActionResult, PageFailure> {
-    let now = web.now();
-    let is_ended = web.write(async |write| write.pause_end(kind, now).await).await?;
-    Ok(if is_ended { success(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
+    let paused = pause_jobs(&web.store, &[kind], (duration, &why), web.now()).await?;
+    Ok(success(paused.into_iter().next().unwrap_or_else(|| format!("{kind} was resumed at once"))))
 }
 
 /// Asks the daemon for a run, as `tallyd job run` does.

@@ -1,15 +1,17 @@
 //! `/journal`: the exchanges, newest first, and one entry with its request and answer.
 
-use super::run::exchange_table;
 use crate::model::{Operation, Position};
 use crate::present::ViewError;
-use crate::present::runs::{exchange_json, journal_entry};
+use crate::present::listing::rows_json;
+use crate::present::runs::journal_entry;
 use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
 use crate::web::WebState;
-use crate::web::layout::{PageFailure, PageResult, live_part, next_page, respond, text, written_time};
+use crate::web::layout::{
+    PageFailure, PageResult, choice, fields, in_words, listing, live_part, next_page, respond,
+};
 use crate::web::request::PageRequest;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -32,42 +34,30 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
     let body = || {
         html! {
             (filter_form(&request))
-            (live_part("exchanges", "Exchanges", &exchange_table(&rows, "No exchange matches on this part of the journal.")))
+            (live_part("exchanges", "Exchanges", &listing("Exchanges", &rows, "No exchange matches on this part of the journal.")))
             @if let Some(next) = next { p { a.button rel="next" href=(next_page("/journal", &request.query, &["operation", "verdict", "sku"], ("before", next))) { "Older exchanges" } } }
         }
     };
-    let data = || rows.iter().map(exchange_json).collect::<Value>();
-    Ok(respond(&request, "Journal", data, body))
+    Ok(respond(&request, "Journal", || rows_json(&rows), body))
 }
 
 fn filter_form(request: &PageRequest) -> Markup {
-    let chosen = |name| request.query.get(name).unwrap_or_default();
+    let operations = Operation::ALL.iter().map(|operation| (operation.as_str(), operation.to_string()));
+    let verdicts = VERDICTS.iter().map(|verdict| (*verdict, in_words(verdict)));
+    let every = |what: &str| std::iter::once(("", format!("every {what}")));
     html! {
         form.search method="get" action="/journal" {
-            label for="operation" { "Operation" }
-            select id="operation" name="operation" {
-                option value="" { "every operation" }
-                @for operation in Operation::ALL {
-                    option value=(operation.as_str()) selected[operation.as_str() == chosen("operation")] { (operation.as_str()) }
-                }
-            }
-            label for="verdict" { "Verdict" }
-            select id="verdict" name="verdict" {
-                option value="" { "every verdict" }
-                @for verdict in VERDICTS { option value=(verdict) selected[verdict == chosen("verdict")] { (verdict.replace('_', " ")) } }
-            }
+            (choice(request, ("operation", "Operation"), every("operation").chain(operations)))
+            (choice(request, ("verdict", "Verdict"), every("verdict").chain(verdicts)))
             label for="sku" { "SKU" }
-            input id="sku" name="sku" value=(chosen("sku"));
+            input id="sku" name="sku" value=(request.query.get("sku").unwrap_or_default());
             button type="submit" { "Filter" }
         }
     }
 }
 
-pub(super) async fn show_entry(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(position): Path<String>,
-) -> PageResult {
+pub(super) async fn show_entry(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let position = &request.name;
     let none = || PageFailure::not_found(format!("the journal has no entry at position {position}"));
     let at = position.parse().map(Position).map_err(|_| none())?;
     let parsed_max = if request.wants_json { usize::MAX } else { UNFOLDED_MAX_BYTES };
@@ -80,20 +70,8 @@ pub(super) async fn show_entry(
 }
 
 fn entry_body(entry: &Value) -> Markup {
-    let fields = entry.as_object().into_iter().flatten();
-    let is_body = |name: &str| matches!(name, "request" | "response" | "detail");
     html! {
-        dl.fields {
-            @for (name, value) in fields.clone().filter(|(name, value)| !is_body(name) && !value.is_null()) {
-                dt { (name.replace('_', " ")) }
-                dd { @match (name.as_str(), value) {
-                    ("run", Value::Number(run)) => a href={ "/jobs/" (run) } { (run) },
-                    ("at" | "sent_at" | "answered_at", Value::String(at)) => (written_time(Some(at))),
-                    (_, Value::String(value)) => (text(value)),
-                    (_, value) => (text(&value.to_string())),
-                } }
-            }
-        }
+        (fields(entry))
         @for (name, label) in [("request", "Request"), ("response", "Answer"), ("detail", "Detail")] {
             @if !entry[name].is_null() { h2 { (label) } (body_block(&entry[name])) }
         }

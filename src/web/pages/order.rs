@@ -1,32 +1,26 @@
 //! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
 
 use crate::model::OrderId;
-use crate::present::orders::OrderDetail;
+use crate::present::orders::{OrderDetail, OrderLine};
 use crate::present::queue::without_nulls;
-use crate::store::{AllocationRow, ShipmentItemRow};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, live_part, number, optional_text, respond, sku_link,
-    table, written_time,
+    PageFailure, PageResult, action_button, action_form, listing, live_part, optional_text, respond,
 };
 use crate::web::request::PageRequest;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(super) async fn show_order(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(id): Path<String>,
-) -> PageResult {
-    let order = parse_order(&id)?;
+pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let order = parse_order(&request.name)?;
     let detail = OrderDetail::load(&web.store, order).await?;
     if detail.row.is_none() && detail.lines.is_empty() {
         return Err(PageFailure::not_found(format!(
-            "order {id} is not tracked; track it on the page Orders"
+            "order {order} is not tracked; track it on the page Orders"
         )));
     }
     let shipments = web.store.order_shipments(order).await?;
@@ -34,14 +28,14 @@ pub(super) async fn show_order(
     let body = || {
         html! {
             p { "State: " (optional_text(state)) }
-            (live_part("lines", "Lines", &lines_table(&detail.lines)))
-            (live_part("allocations", "Allocation", &allocation_table(&detail.allocations)))
-            (live_part("shipments", "Shipments", &shipment_table(&detail.items)))
+            (live_part("lines", "Lines", &listing("Lines of the order", &detail.lines, "No line is known yet; the daemon reads the order with its next calls.")))
+            (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocations, "No allocation is known.")))
+            (live_part("shipments", "Shipments", &listing("Shipped items", &detail.items, "Nothing was shipped yet.")))
             (ship_form(&request, &detail.lines))
             (tracking_form(&request, &shipments))
         }
     };
-    Ok(respond(&request, &format!("Order {id}"), || detail.to_json(), body))
+    Ok(respond(&request, &format!("Order {order}"), || detail.to_json(), body))
 }
 
 fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
@@ -49,70 +43,9 @@ fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
     parsed.ok_or_else(|| PageFailure::not_found("an order is named by its id, a whole number"))
 }
 
-fn lines_table(lines: &[Value]) -> Markup {
-    let row = |line: &Value| {
-        html! {
-            tr {
-                th scope="row" { (number(line["line_item_id"].as_i64())) }
-                td { @if let Some(sku) = line["sku"].as_str() { (sku_link(sku)) } }
-                td.number { (number(line["quantity_sold"].as_i64())) }
-                td.number { (number(line["quantity_left"].as_i64())) }
-                td { (number(line["supplier_id"].as_i64())) }
-                td { (number(line["warehouse_id"].as_i64())) }
-                td { (written_time(line["observed_at"].as_str())) }
-            }
-        }
-    };
-    html! {
-        @if lines.is_empty() {
-            p.empty { "No line is known yet; the daemon reads the order with its next calls." }
-        } @else {
-            (table("Lines of the order", &["Line", "SKU", "#Sold", "#Left", "Supplier", "Warehouse", "Observed"],
-                   &html! { @for line in lines { (row(line)) } }))
-        }
-    }
-}
-
-fn allocation_table(rows: &[AllocationRow]) -> Markup {
-    html! {
-        @if rows.is_empty() {
-            p.empty { "No allocation is known." }
-        } @else {
-            (table("Allocation to warehouses", &["Line", "SKU", "#Units", "Warehouse"], &html! {
-                @for row in rows {
-                    tr { th scope="row" { (row.line_item_id) }
-                         td { (optional_text(row.sku.as_deref())) }
-                         td.number { (row.quantity) }
-                         td { (optional_text(row.warehouse_name.as_deref())) " " (row.warehouse_id) } }
-                }
-            }))
-        }
-    }
-}
-
-fn shipment_table(rows: &[ShipmentItemRow]) -> Markup {
-    let flag = |flag: Option<bool>| flag.map_or("–", |flag| if flag { "yes" } else { "no" });
-    html! {
-        @if rows.is_empty() {
-            p.empty { "Nothing was shipped yet." }
-        } @else {
-            (table("Shipped items", &["Shipment", "Line", "#Units", "Shipped", "Confirmed", "Tracking"], &html! {
-                @for row in rows {
-                    tr { th scope="row" { (row.shipment_id) }
-                         td { (number(row.line_item_id)) }
-                         td.number { (row.quantity) }
-                         td { (flag(row.is_shipped)) }
-                         td { (flag(row.is_confirmed)) }
-                         td { (optional_text(row.tracking_number.as_deref())) } }
-                }
-            }))
-        }
-    }
-}
-
-fn ship_form(request: &PageRequest, lines: &[Value]) -> Markup {
+fn ship_form(request: &PageRequest, lines: &[OrderLine]) -> Markup {
     let open = |line: &&Value| line["quantity_left"].as_i64() != Some(0);
-    let lines: Vec<&Value> = lines.iter().filter(open).collect();
+    let lines: Vec<&Value> = lines.iter().map(|OrderLine(line)| line).filter(open).collect();
     html! {
         @if request.may_act && !lines.is_empty() {
             section.forms aria-labelledby="ship-heading" {
@@ -159,12 +92,8 @@ fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> 
     }
 }
 
-pub(super) async fn act_on_order(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(id): Path<String>,
-) -> PageResult {
-    let order = parse_order(&id)?;
+pub(super) async fn act_on_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let order = parse_order(&request.name)?;
     let result = match request.form.get("action") {
         Some("ship") => match ship_body(&request, order) {
             Ok(body) => web.queue(&request, "shipment.create", &body).await?,

@@ -1,18 +1,19 @@
 //! `/orders`: the tracked orders, and the units left to pick in each warehouse.
 
-use crate::model::{OrderId, Timestamp};
-use crate::present::orders::order_json;
-use crate::store::{OrderRow, OrderState};
+use crate::model::OrderId;
+use crate::present::listing::rows_json;
+use crate::present::orders::OrderNow;
+use crate::present::tracked::track_orders;
+use crate::store::OrderState;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address_with, age, live_part, number, optional_text,
-    optional_time, respond, table,
+    PageResult, action_button, action_form, listing, live_part, next_page, number, optional_text, respond,
+    table,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Number of orders on a page.
@@ -26,16 +27,16 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
     rows.sort_by_key(|row| row.order_id);
     let next = (rows.len() > ROWS_SHOWN).then(|| rows.get(ROWS_SHOWN - 1).map(|row| row.order_id)).flatten();
     rows.truncate(ROWS_SHOWN);
+    let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
     let to_pick = web.store.units_to_pick().await?;
     let body = || {
         html! {
             (live_part("pick", "Left to pick", &pick_table(&to_pick)))
             p { @if shows_closed { a href="/orders" { "Open orders only" } }
                 @else { a href="/orders?closed=1" { "Closed orders too" } } }
-            (live_part("orders", "Orders", &order_table(&rows, now)))
+            (live_part("orders", "Orders", &listing("Tracked orders", &rows, "No open order is tracked. Track one by its id below.")))
             @if let Some(next) = next {
-                @let closed = if shows_closed { "1" } else { "" };
-                p { a.button rel="next" href=(address_with("/orders", &[("closed", closed), ("after", &next.to_string())])) { "Next page" } }
+                p { a.button rel="next" href=(next_page("/orders", &request.query, &["closed"], ("after", next))) { "Next page" } }
             }
             (action_form(&request, "/orders", &html! {
                 label for="order" { "Order id at the platform" }
@@ -44,60 +45,31 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
             }))
         }
     };
-    let data = || rows.iter().map(|row| order_json(row, now)).collect::<Value>();
-    Ok(respond(&request, "Orders", data, body))
+    Ok(respond(&request, "Orders", || rows_json(&rows), body))
 }
 
 fn pick_table(rows: &[(Option<i64>, Option<String>, i64, i64)]) -> Markup {
-    html! {
-        @if rows.is_empty() {
-            p.empty { "Nothing is left to pick in the tracked orders." }
-        } @else {
-            (table("Units left to pick, by warehouse", &["Warehouse", "#Lines", "#Units"], &html! {
-                @for (id, name, lines, units) in rows {
-                    tr { th scope="row" { (optional_text(name.as_deref())) " " (number(*id)) }
-                         td.number { (lines) } td.number { (units) } }
-                }
-            }))
-        }
-    }
-}
-
-fn order_table(rows: &[OrderRow], now: Timestamp) -> Markup {
-    let row = |row: &OrderRow| {
+    let row = |(id, name, lines, units): &(Option<i64>, Option<String>, i64, i64)| {
         html! {
             tr {
-                th scope="row" { a href={ "/orders/" (row.order_id) } { (row.order_id) } }
-                td { (row.state(now).as_str()) }
-                td.number { (row.lines) }
-                td.number { (number(row.sold)) }
-                td.number { (number(row.left)) }
-                td { (age(row.observed_ms.map(Timestamp), now)) }
-                td { (optional_time(row.closed_ms)) }
+                th scope="row" { (optional_text(name.as_deref())) " " (number(*id)) }
+                td.number { (lines) }
+                td.number { (units) }
             }
         }
     };
-    html! {
-        @if rows.is_empty() {
-            p.empty { "No open order is tracked. Track one by its id below." }
-        } @else {
-            (table("Tracked orders", &["Order", "State", "#Lines", "#Sold", "#Left", "Age", "Closed"],
-                   &html! { @for one in rows { (row(one)) } }))
-        }
-    }
+    let nothing = "Nothing is left to pick in the tracked orders.";
+    table(
+        "Units left to pick, by warehouse",
+        &["Warehouse", "#Lines", "#Units"],
+        nothing,
+        rows.iter().map(row),
+    )
 }
 
 pub(super) async fn act_on_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let result = match (request.form.get("action"), request.form.required_number("order")) {
-        (Some("track"), Ok(id)) if id > 0 => {
-            let order = [OrderId(id)];
-            web.write(async |write| {
-                write.tracked_order_add(&order).await?;
-                write.order_read_request_add(&order).await
-            })
-            .await?;
-            success(format!("order {id} is tracked, and read with the next free call"))
-        }
+        (Some("track"), Ok(id)) if id > 0 => success(track_orders(&web.store, &[OrderId(id)], true).await?),
         (Some("track"), Ok(_)) => Err("an order id is at least 1".into()),
         (Some("track"), Err(why)) => Err(why),
         _ => unknown_action(&request),

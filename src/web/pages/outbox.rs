@@ -4,13 +4,14 @@ use crate::model::{Timestamp, counted};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::ViewError;
 use crate::present::change::change_json;
+use crate::present::decisions::{KeyDecision, release_all};
 use crate::store::{ChangeRow, OutboxFilter};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
-use crate::web::decisions::{KeyDecision, answer_form, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, age, change_link, live_part,
-    next_page, optional_sentence, respond, sentence, sku_link, table, text,
+    PageFailure, PageResult, action_button, action_form, address_with, age, change_link, choice, in_words,
+    live_part, next_page, optional_sentence, respond, sentence, sku_link, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -87,30 +88,15 @@ async fn load_state(
 }
 
 fn filter_form(request: &PageRequest) -> Markup {
-    let chosen = |name| request.query.get(name).unwrap_or_default();
+    let any = |what: &str| std::iter::once(("", what.to_owned()));
+    let states = ChangeState::ALL.iter().map(|state| (state.as_str(), in_words(state.as_str())));
+    let reasons = Reason::ALL.iter().map(|reason| (reason.as_str(), in_words(reason.as_str())));
+    let kinds = ChangeKind::ALL.iter().map(|kind| (kind.as_str(), kind.to_string()));
     html! {
         form.search method="get" action="/outbox" {
-            label for="state" { "State" }
-            select id="state" name="state" {
-                option value="" { "open or rejected" }
-                @for state in ChangeState::ALL {
-                    option value=(state.as_str()) selected[state.as_str() == chosen("state")] { (state.as_str().replace('_', " ")) }
-                }
-            }
-            label for="reason" { "Reason" }
-            select id="reason" name="reason" {
-                option value="" { "every reason" }
-                @for reason in Reason::ALL {
-                    option value=(reason.as_str()) selected[reason.as_str() == chosen("reason")] { (reason.as_str().replace('_', " ")) }
-                }
-            }
-            label for="kind" { "Kind" }
-            select id="kind" name="kind" {
-                option value="" { "every kind" }
-                @for kind in ChangeKind::ALL {
-                    option value=(kind.as_str()) selected[kind.as_str() == chosen("kind")] { (kind.as_str()) }
-                }
-            }
+            (choice(request, ("state", "State"), any("open or rejected").chain(states)))
+            (choice(request, ("reason", "Reason"), any("every reason").chain(reasons)))
+            (choice(request, ("kind", "Kind"), any("every kind").chain(kinds)))
             button type="submit" { "Filter" }
         }
     }
@@ -150,10 +136,10 @@ fn groups(request: &PageRequest, rows: &[ChangeRow], now: Timestamp) -> Markup {
 
 fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Timestamp) -> Markup {
     let Some(first) = rows.first() else { return html! {} };
-    let state = first.state.as_str().replace('_', " ");
+    let state = in_words(first.state.as_str());
     let count = counted(rows.len(), "change");
     let heading = match &first.reason {
-        Some(reason) => format!("{state}, {}: {count}", reason.replace('_', " ")),
+        Some(reason) => format!("{state}, {}: {count}", in_words(reason)),
         None => format!("{state}: {count}"),
     };
     let advice = first.reason.as_deref().and_then(Reason::from_code).map(Reason::what_to_do);
@@ -165,8 +151,8 @@ fn group_part(request: &PageRequest, rows: &[ChangeRow], number: usize, now: Tim
             @if request.may_act && (first.state == ChangeState::Rejected || !first.state.is_final()) {
                 p.scripted { input type="checkbox" id=(select_all) data-select-all; label for=(select_all) { "Select this group" } }
             }
-            (table(&heading, &["Change", "Kind", "Stock level", "Detail", "Inserted"],
-                   &html! { @for row in rows { (change_row(request, row, now)) } }))
+            (table(&heading, &["Change", "Kind", "Stock level", "Detail", "Inserted"], "",
+                   rows.iter().map(|row| change_row(request, row, now))))
         }
     }
 }
@@ -195,13 +181,14 @@ fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup 
 
 pub(super) async fn act_on_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let keys = request.form.all("key");
-    let result = match request.form.get("action") {
-        Some("release") => web.release(&keys).await?,
-        Some("release-all") => web.release_all().await?,
-        Some("retry") => web.decide_each(&keys, KeyDecision::Retry).await?,
-        Some("cancel") => web.decide_each(&keys, KeyDecision::Cancel).await?,
-        Some("acknowledge") => web.decide_each(&keys, KeyDecision::Acknowledge).await?,
-        _ => unknown_action(&request),
+    let action = request.form.get("action").unwrap_or_default();
+    let result = match KeyDecision::from_verb(action) {
+        Some(decision) => web.decide(decision, &keys).await?,
+        None if action == "release-all" => {
+            let released = release_all(&web.store, web.now()).await?;
+            released.and_then(|sentences| success(sentences.join("; ")))
+        }
+        None => unknown_action(&request),
     };
     let state = request.form.get("state").unwrap_or_default();
     answer_form(&request, &address_with("/outbox", &[("state", state)]), result)

@@ -5,16 +5,17 @@ use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKi
 use crate::model::{Sku, Timestamp};
 use crate::present::ViewError;
 use crate::present::queue::without_nulls;
+use crate::present::tracked::{track_skus, untrack_skus};
 use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, change_link, live_part, number,
+    PageResult, action_button, action_form, address, address_with, change_link, in_words, live_part, number,
     optional_sentence, optional_text, respond, sentence, table, text, time,
 };
 use crate::web::request::PageRequest;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,16 +23,13 @@ use std::sync::Arc;
 /// Number of steps shown of each stock level.
 const STEPS_SHOWN: usize = 60;
 
-pub(super) async fn show_sku(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(name): Path<String>,
-) -> PageResult {
-    let subject = match ExplainedSku::find(&web.store, &name, None).await {
-        Err(ExplainError::NothingKnown(why)) if is_tracked(&web, &name).await? => {
-            let body = || html! { p.empty { (sentence(&why)) } (untrack_form(&request, &name)) };
+pub(super) async fn show_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let name = &request.name;
+    let subject = match ExplainedSku::find(&web.store, name, None).await {
+        Err(ExplainError::NothingKnown(why)) if is_tracked(&web, name).await? => {
+            let body = || html! { p.empty { (sentence(&why)) } (untrack_form(&request, name)) };
             let data = || json!({"sku": name, "remark": why, "stock_levels": []});
-            return Ok(respond(&request, &name, data, body));
+            return Ok(respond(&request, name, data, body));
         }
         subject => subject?,
     };
@@ -48,11 +46,7 @@ pub(super) async fn show_sku(
             (untrack_form(&request, &subject.sku))
         }
     };
-    let data = || {
-        let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
-        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
-    };
-    Ok(respond(&request, &subject.sku, data, body))
+    Ok(respond(&request, &subject.sku, || subject.to_json(&levels), body))
 }
 
 async fn is_tracked(web: &WebState, name: &str) -> Result<bool, ViewError> {
@@ -131,22 +125,24 @@ fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timesta
 /// The changes of the steps, newest first.
 fn changes_table(steps: &[ExplainStep]) -> Markup {
     let inserted = steps.iter().rev().filter(|step| step.kind == StepKind::Change);
-    let changes: Vec<_> =
-        inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change))).collect();
+    let changes = inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change)));
+    let rows = changes.map(|(step, change)| {
+        html! {
+            tr {
+                th scope="row" { (change_link(&change.key)) }
+                td { (optional_text(change.state.as_deref().map(in_words).as_deref())) }
+                td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
+                td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
+                td { (time(step.at)) }
+            }
+        }
+    });
+    let mut rows = rows.peekable();
+    let headings = ["Change", "State", "Detail", "By", "Inserted"];
     html! {
-        @if !changes.is_empty() {
+        @if rows.peek().is_some() {
             h3 { "Changes" }
-            (table("Changes of this stock level, newest first", &["Change", "State", "Detail", "By", "Inserted"], &html! {
-                @for (step, change) in changes {
-                    tr {
-                        th scope="row" { (change_link(&change.key)) }
-                        td { (optional_text(change.state.as_deref().map(|state| state.replace('_', " ")).as_deref())) }
-                        td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
-                        td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
-                        td { (time(step.at)) }
-                    }
-                }
-            }))
+            (table("Changes of this stock level, newest first", &headings, "", rows))
         }
     }
 }
@@ -207,36 +203,27 @@ fn untrack_form(request: &PageRequest, sku: &str) -> Markup {
     )
 }
 
-pub(super) async fn act_on_sku(
-    State(web): State<Arc<WebState>>,
-    request: PageRequest,
-    Path(name): Path<String>,
-) -> PageResult {
+pub(super) async fn act_on_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    let name = &request.name;
     let result = match request.form.get("action") {
-        Some("count") => match count_body(&request, &name) {
+        Some("count") => match count_body(&request, name) {
             Ok(body) => web.queue(&request, "quantity.set", &body).await?,
             Err(why) => Err(why),
         },
-        Some("adjust") => match adjust_body(&request, &name) {
+        Some("adjust") => match adjust_body(&request, name) {
             Ok(body) => web.queue(&request, "quantity.adjust", &body).await?,
             Err(why) => Err(why),
         },
         Some(action @ ("track" | "untrack")) => match Sku::new(name.as_str()) {
             Err(error) => Err(format!("`{name}`: {error}")),
-            Ok(sku) if action == "track" => {
-                web.write(async |write| write.tracked_sku_add(&[sku]).await).await?;
-                success(format!("{name} is tracked"))
-            }
-            Ok(sku) => match web.write(async |write| write.tracked_sku_remove(&[sku]).await).await? {
-                0 => Err(format!("{name} was not tracked")),
-                _ => success(format!("{name} is no longer tracked")),
-            },
+            Ok(sku) if action == "track" => success(track_skus(&web.store, &[sku]).await?),
+            Ok(sku) => success(untrack_skus(&web.store, &[sku]).await?),
         },
         _ => unknown_action(&request),
     };
     // The page of a SKU that was never read ends with its tracking.
     let is_left = request.form.get("action") == Some("untrack") && result.is_ok();
-    let to = if is_left { "/stock".to_owned() } else { address("/stock", &name) };
+    let to = if is_left { "/stock".to_owned() } else { address("/stock", name) };
     answer_form(&request, &to, result)
 }
 

@@ -1,11 +1,12 @@
 //! `/stock`: the SKUs with a column for each warehouse, and the search.
 
 use crate::model::{Sku, Timestamp};
+use crate::present::tracked::track_skus;
 use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection, WarehouseRow};
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address_with, age, live_part, optional_text, optional_time,
+    PageResult, action_button, action_form, age, choice, live_part, next_page, optional_text, optional_time,
     respond, sku_link, table,
 };
 use crate::web::request::{FormFields, PageRequest};
@@ -104,12 +105,7 @@ impl StockView<'_> {
                 input id="q" type="search" name="q" value=(query("q"));
                 label for="warehouse" { "Warehouse id" }
                 input id="warehouse" name="warehouse" inputmode="numeric" value=(query("warehouse"));
-                label for="state" { "State" }
-                select id="state" name="state" {
-                    @for (value, label) in STATES {
-                        option value=(value) selected[value == query("state")] { (label) }
-                    }
-                }
+                (choice(self.request, ("state", "State"), STATES.map(|(value, label)| (value, label.to_owned()))))
                 button type="submit" { "Search" }
             }
             @if self.is_by_name { p { "No SKU begins with this text; these are the names that contain it." } }
@@ -126,16 +122,11 @@ impl StockView<'_> {
         let mut headings = vec!["SKU", "Name"];
         headings.extend(names.iter().map(String::as_str));
         headings.push("Age");
-        let rows = html! { @for row in &self.page.rows { (self.row(row, &by_sku)) } };
-        html! {
-            @if self.page.rows.is_empty() && self.page.next.is_none() {
-                p.empty { "No SKU matches. A SKU is listed once it is tracked; track it below." }
-            } @else if self.page.rows.is_empty() {
-                p { "Nothing matches on this part of the list; see the next page." }
-            } @else {
-                (table("Stock levels", &headings, &rows))
-            }
-        }
+        let nothing = match self.page.next {
+            None => "No SKU matches. A SKU is listed once it is tracked; track it below.",
+            Some(_) => "Nothing matches on this part of the list; see the next page.",
+        };
+        table("Stock levels", &headings, nothing, self.page.rows.iter().map(|row| self.row(row, &by_sku)))
     }
 
     fn row(&self, row: &StockPageRow, levels: &BTreeMap<(&str, i64), &StockRow>) -> Markup {
@@ -156,16 +147,8 @@ impl StockView<'_> {
     }
 
     fn next_address(&self, next: &str) -> String {
-        let query = |name| self.request.query.get(name).unwrap_or_default();
-        let by = if self.is_by_name { "name" } else { "" };
-        let fields = [
-            ("q", query("q")),
-            ("warehouse", query("warehouse")),
-            ("state", query("state")),
-            ("by", by),
-            ("after", next),
-        ];
-        address_with("/stock", &fields)
+        let by = if self.is_by_name { "&by=name" } else { "" };
+        next_page("/stock", &self.request.query, &["q", "warehouse", "state"], ("after", next)) + by
     }
 }
 
@@ -183,10 +166,7 @@ pub(super) async fn act_on_stock(State(web): State<Arc<WebState>>, request: Page
     let result = match (request.form.get("action"), request.form.given("sku")) {
         (Some("track"), Some(text)) => match Sku::new(text) {
             Err(error) => Err(format!("`{text}`: {error}")),
-            Ok(sku) => match web.write(async |write| write.tracked_sku_add(&[sku]).await).await? {
-                0 => success(format!("{text} is tracked already")),
-                _ => success(format!("{text} is tracked; the daemon reads it with its next calls")),
-            },
+            Ok(sku) => success(track_skus(&web.store, &[sku]).await?),
         },
         (Some("track"), None) => Err("name a SKU".into()),
         _ => unknown_action(&request),

@@ -226,3 +226,27 @@ async fn no_page_has_a_raw_control_character_of_a_key_a_kind_or_a_reason() {
         assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{address}: {shown:?}");
     }
 }
+
+/// A browser takes `.` and `..` out of a path, so no part of an address may be one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sku_and_a_key_of_dots_alone_have_a_page_with_its_forms() {
+    let world = World::new().await;
+    world.make().await;
+    world.sql("INSERT INTO product (case_key, sku, product_id) VALUES ('.', '.', 1), ('..', '..', 2)").await;
+    let body = |sku: &str| json!({"sku": sku, "warehouse_id": 1, "delta": 1}).to_string();
+    world.change("..", "quantity.adjust", &body(".")).await;
+    world.change(".", "quantity.adjust", &body("..")).await;
+    let visit = Visit::start(&world).await;
+    let list = visit.get("/stock").await.body;
+    for (sku, key) in [(".", ".."), ("..", ".")] {
+        let (page, change) = (format!("/stock/?name={sku}"), format!("/outbox/?name={key}"));
+        assert!(list.contains(&format!("href=\"{page}\"")), "{list}");
+        let shown = visit.get(&page).await;
+        assert_eq!(shown.status, 200, "{shown:?}");
+        assert!(shown.body.contains(&format!("href=\"{change}\"")), "{}", shown.body);
+        assert!(shown.body.contains(&format!("action=\"{page}\"")), "{}", shown.body);
+        assert_eq!(visit.json(&change).await["key"], key);
+        assert!(visit.act(&change, &[("action", "cancel")]).await.starts_with("1 change cancelled"));
+        assert_eq!(world.fate(key).await.0, "cancelled");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_text;
-use crate::cli::output::{TableCell, cells};
+use crate::cli::output::{cell_text, cells};
 use crate::cli::{CommandResult, OutputArgs};
 use clap::{Args, Subcommand};
 
@@ -66,7 +66,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Comman
                     amount_text(figures.total_profit),
                     amount_text(figures.total_value_of_inventory_month_start),
                     amount_text(figures.total_value_of_inventory_month_end),
-                    figures.total_number_of_new_listings_added.cell_text(),
+                    cell_text(&figures.total_number_of_new_listings_added),
                 ]
             },
         ),
@@ -93,5 +93,5 @@ fn month_text(year: i64, month: i64) -> String {
 }
 
 fn amount_text(amount: Option<f64>) -> String {
-    amount.map(|amount| format!("{amount:.2}")).cell_text()
+    cell_text(&amount.map(|amount| format!("{amount:.2}")))
 }

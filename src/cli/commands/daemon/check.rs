@@ -7,10 +7,8 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
-use crate::model::{counted, format_elapsed};
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::reconcile::proof::KeyState;
-use crate::schedule::feasibility::JobAllotment;
 use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
 use clap::Args;
 use std::sync::Arc;
@@ -125,37 +123,10 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
         );
     }
     let work = EntriesToRead::count(&store, context.now()).await?;
-    Ok(text + &demand_text(&CallDemand::new(config, work)))
-}
-
-/// Returns the calls a minute of each schedule, their sum, and the maximum age of facts.
-fn demand_text(CallDemand { fit, bulk, work }: &CallDemand) -> String {
-    let columns = |row: &JobAllotment| {
-        let calls = match row.granted < row.requested {
-            true => format!("{:.1}, limited to {:.1}", row.requested, row.granted),
-            false => format!("{:.1}", row.requested),
-        };
-        [row.kind.to_string(), format!("{:.0}", row.calls), calls, format_elapsed(row.max_age)]
-    };
-    let headings = ["job", "calls per run", "calls per minute", "maximum age"];
-    let mut text = TextTable::new(headings, fit.rows.iter().map(columns))
-        .to_text("nothing is tracked yet, so no job reads anything");
-    let EntriesToRead { skus, orders, shipments, .. } = work;
-    text.push_str(&format!(
-        "\ncalls     the schedules need {:.1} calls a minute for {}, {} and {}; {bulk} are available, {:.1} \
-         spare\n          while a push uses all calls, {:.1} of them are kept for scheduled reads\n",
-        fit.requested,
-        counted(skus, "SKU"),
-        counted(orders, "open order"),
-        counted(shipments, "shipment"),
-        fit.headroom,
-        f64::from(*bulk) / 5.0,
-    ));
-    if let Some(first) = fit.skipped_first {
-        text.push_str(&format!(
-            "warning: the schedules do NOT fit into the quota: {first} loses calls first; give {first} a longer interval, \
-             or read more SKUs per call (jobs.balances.skus_per_call)\n"
-        ));
-    }
-    text
+    let demand = CallDemand::new(config, work);
+    let table = TextTable::of_rows(&demand.fit.rows);
+    text.push_str(&table.to_text("nothing is tracked yet, so no job reads anything"));
+    text.push_str(&format!("\ncalls     {}\n", demand.sentence()));
+    text.extend(demand.warning().map(|warning| format!("warning: {warning}\n")));
+    Ok(text)
 }

@@ -1,13 +1,13 @@
 //! `pause` and `resume`: jobs that an operator stops for a time.
 
-use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::code_parser::code_parser;
+use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::plain_line;
 use crate::cli::{CommandOutput, CommandResult};
 use crate::model::JobKind;
-use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_text};
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -31,44 +31,29 @@ pub(in crate::cli) struct ResumeArgs {
 #[derive(Debug, Args)]
 struct JobNames {
     /// Names of the jobs
-    #[arg(value_name = "JOB", default_value = JobKind::Push.as_str(), value_parser = job_names(), hide_possible_values = true)]
-    names: Vec<String>,
-}
-
-fn job_names() -> PossibleValuesParser {
-    JobKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().into()
-}
-
-impl JobNames {
-    fn kinds(&self) -> impl Iterator<Item = JobKind> {
-        self.names.iter().filter_map(|name| JobKind::from_code(name))
-    }
+    #[arg(
+        value_name = "JOB",
+        default_value = JobKind::Push.as_str(),
+        value_parser = code_parser(JobKind::ALL, JobKind::as_str),
+        hide_possible_values = true
+    )]
+    kinds: Vec<JobKind>,
 }
 
 pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs) -> CommandResult {
-    let (store, now) = (context.open_store().await?, context.now());
-    let until = args.duration.map(|duration| now.plus(duration));
-    write_and_commit(&store, async |write| {
-        for kind in args.jobs.kinds() {
-            write.pause_begin(kind, until, &args.why, now).await?;
-        }
-        Ok(())
-    })
-    .await?;
-    let paused = store.pause_list(now).await?;
-    let paused = paused.iter().filter(|pause| args.jobs.names.contains(&pause.job));
-    let line = |pause| format!("{}\n", plain_line(&local_sentence(pause_text(pause))));
-    Ok(paused.map(line).collect::<String>().into())
+    let pause = (args.duration, args.why.as_str());
+    let paused = pause_jobs(&context.open_store().await?, &args.jobs.kinds, pause, context.now()).await?;
+    let line = |pause: String| format!("{}\n", plain_line(&local_sentence(pause)));
+    Ok(paused.into_iter().map(line).collect::<String>().into())
 }
 
 pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {
     let (store, now) = (context.open_store().await?, context.now());
     let mut output = CommandOutput::default();
-    for kind in args.jobs.kinds() {
-        let is_ended = write_and_commit(&store, async |write| write.pause_end(kind, now).await).await?;
-        let line = if is_ended { "resumed" } else { "it was not paused" };
-        output.text.push_str(&format!("{kind}: {line}\n"));
-        output.exit_code |= u8::from(!is_ended);
+    for kind in args.jobs.kinds {
+        let resumed = resume_job(&store, kind, now).await?;
+        output.exit_code |= u8::from(resumed.is_err());
+        output.text.push_str(&(resumed.unwrap_or_else(|why| why) + "\n"));
     }
     Ok(output)
 }

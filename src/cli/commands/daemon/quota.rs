@@ -1,9 +1,9 @@
 //! `quota`: an operator's decision to end a wait that the platform ordered.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::local_sentence;
 use crate::cli::{CommandOutput, CommandResult};
-use crate::exec;
-use crate::health;
+use crate::present::call_budget::lift_wait;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -14,12 +14,7 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn quota_command(context: &CliContext, command: Command) -> CommandResult {
     let Command::Lift = command;
-    let (store, now) = (context.open_store().await?, context.now());
-    Ok(match exec::lift_wait(&store, now).await? {
-        Some(wait) => {
-            let wait = health::hold_text(&wait, now);
-            format!("ended: {wait}; if the wait was intended, the platform orders it again\n").into()
-        }
-        None => CommandOutput { text: "no wait of the account is in force\n".into(), exit_code: 1 },
-    })
+    let lifted = lift_wait(&context.open_store().await?, context.now()).await?;
+    let exit_code = u8::from(lifted.is_err());
+    Ok(CommandOutput { text: local_sentence(lifted.unwrap_or_else(|why| why)) + "\n", exit_code })
 }

@@ -5,7 +5,7 @@
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_text;
-use crate::cli::output::{self, TableCell, plain_line};
+use crate::cli::output::{self, cell_text, fields_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
 use crate::present::runs::{journal_entries, journal_entry};
@@ -74,17 +74,10 @@ async fn show_entry(context: &CliContext, id: i64, output: OutputArgs) -> Comman
 }
 
 fn entry_text(entry: &Value) -> String {
-    let mut text = String::new();
-    for (name, field) in entry.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
-        match field {
-            Value::String(time) if name == "at" || name.ends_with("_at") => {
-                text.push_str(&format!("{name:<12} {}\n", plain_line(&local_text(time))))
-            }
-            Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain_line(field))),
-            Value::Array(_) | Value::Object(_) => {
-                text.push_str(&format!("{name}:\n{}", output::pretty_json(field)))
-            }
-            other => text.push_str(&format!("{name:<12} {other}\n")),
+    let mut text = fields_text(entry);
+    for name in ["request", "response", "detail"] {
+        if let body @ (Value::Array(_) | Value::Object(_)) = &entry[name] {
+            text.push_str(&format!("{name}:\n{}", output::pretty_json(body)));
         }
     }
     text
@@ -95,12 +88,12 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
     let (after, to) = (store.journal_tail_start(last).await?, store.journal_position().await?);
     let columns = |entry: &Value| {
         let (at, subject) = match entry["type"] == "event" {
-            true => ("at", format!("{} {}", entry["kind"].cell_text(), entry["subject"].cell_text())),
-            false => ("sent_at", entry["operation"].cell_text()),
+            true => ("at", format!("{} {}", cell_text(&entry["kind"]), cell_text(&entry["subject"]))),
+            false => ("sent_at", cell_text(&entry["operation"])),
         };
         let [position, at, run, job, verdict, status, mut message] =
             ["position", at, "run", "job", "verdict", "status", "message"]
-                .map(|name| entry[name].cell_text());
+                .map(|name| cell_text(&entry[name]));
         if let Some(decider) = entry["by"].as_str() {
             message = format!("by {decider}");
         }
@@ -190,11 +183,11 @@ fn differences_text(changed: &[TableComparison]) -> String {
 /// Formats columns for people: their names in words, times as times; `none` where there is no row.
 fn row_text(row: &Value) -> String {
     let Value::Object(columns) = row else {
-        return if row.is_null() { "none".into() } else { row.cell_text() };
+        return if row.is_null() { "none".into() } else { cell_text(row) };
     };
     let column = |(name, value): (&String, &Value)| match (name.strip_suffix("_ms"), value.as_i64()) {
         (Some(name), Some(ms)) => format!("{} {}", name.replace('_', " "), time_text(ms)),
-        _ => format!("{} {}", name.replace('_', " "), value.cell_text()),
+        _ => format!("{} {}", name.replace('_', " "), cell_text(value)),
     };
     columns.iter().map(column).collect::<Vec<_>>().join(", ")
 }

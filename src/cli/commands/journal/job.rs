@@ -2,14 +2,15 @@
 
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TableCell, TextTable, cells, plain_line};
+use crate::cli::local_time::local_sentence;
+use crate::cli::output::{TextTable, fields_text, plain_line};
 use crate::cli::wait_notes::with_wait_notes;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
-use crate::model::{JobKind, RunId, Timestamp};
-use crate::present::runs::{RunDetail, run_json};
-use crate::store::{ExchangeRow, JournalEvent, RunChange, RunRow};
+use crate::model::{JobKind, RunId};
+use crate::present::listing::ListedRow;
+use crate::present::runs::RunDetail;
 use clap::Subcommand;
 use std::sync::Arc;
 
@@ -51,27 +52,12 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn job_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
-        Command::List { kind, limit, output } => list_runs(context, kind, limit, output).await,
+        Command::List { kind, limit, output } => {
+            output.list_rows(&context.open_store().await?.run_list(kind, limit).await?, "no job has run yet")
+        }
         Command::Show { id, output } => show_run(context, RunId(id), output).await,
         Command::Run { kind, input } => run_job_now(context, kind, input.as_deref()).await,
     }
-}
-
-async fn list_runs(
-    context: &CliContext,
-    kind: Option<JobKind>,
-    limit: u32,
-    output: OutputArgs,
-) -> CommandResult {
-    let rows = context.open_store().await?.run_list(kind, limit).await?;
-    let columns = |row: &RunRow| {
-        let RunRow { id, job, trigger, started_ms, ended_ms, outcome, summary, exchanges, .. } = row;
-        let elapsed_ms = ended_ms.map(|ended| ended - started_ms);
-        cells![id, job, trigger, Timestamp(*started_ms), elapsed_ms, outcome, exchanges, summary]
-    };
-    let headings = ["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"];
-    let table = || TextTable::new(headings, rows.iter().map(columns)).to_text("no job has run yet");
-    Ok(output.render(|| rows.iter().map(run_json).collect::<Vec<_>>(), table).into())
 }
 
 async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -> CommandResult {
@@ -80,7 +66,7 @@ async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -
     let request = ControlRequest::RunJob { job: kind.as_str().into(), input };
     let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
     let done: RunResult = with_wait_notes(context, asked).await?;
-    let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&done.summary));
+    let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&local_sentence(&done.summary)));
     Ok(CommandOutput { text, exit_code: u8::from(!done.is_good) })
 }
 
@@ -90,32 +76,9 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
     Ok(output.render(|| detail.to_json(), || run_text(&detail)).into())
 }
 
-fn run_text(RunDetail { run, exchanges, changes, events, .. }: &RunDetail) -> String {
-    let call = |row: &ExchangeRow| {
-        let ExchangeRow { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = row;
-        let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
-        cells![id, operation, lane, Timestamp(*sent_ms), elapsed_ms, verdict, status, message]
-    };
-    let change = |row: &RunChange| {
-        cells![row.exchange_id, row.key, row.kind, row.written, row.state, row.reason, row.detail]
-    };
-    let decision =
-        |row: &JournalEvent| cells![row.position, row.kind, row.subject, row.decided_by, row.detail];
-    let headings = ["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
-    let mut text = format!(
-        "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n{}",
-        run.id,
-        run.job,
-        run.trigger,
-        run.outcome,
-        Timestamp(run.started_ms).cell_text(),
-        run.ended_ms.map(Timestamp).cell_text(),
-        run.input.as_ref().map_or_else(String::new, |input| format!("input {}\n", plain_line(input))),
-        plain_line(run.summary.as_deref().unwrap_or("no summary")),
-        TextTable::new(headings, exchanges.iter().map(call)).to_text("this run made no call"),
-    );
-    let headings = ["exchange", "change", "kind", "written", "state", "reason", "detail"];
-    text.push_str(&TextTable::new(headings, changes.iter().map(change)).to_section());
-    let headings = ["position", "event during the run", "subject", "by", "detail"];
-    text + &TextTable::new(headings, events.iter().map(decision)).to_section()
+fn run_text(detail: &RunDetail) -> String {
+    let exchanges = TextTable::of_rows(&detail.exchanges).to_text("this run made no call");
+    let text = format!("{}\n{exchanges}", fields_text(&detail.run.to_json()));
+    text + &TextTable::of_rows(&detail.changes).to_section()
+        + &TextTable::of_rows(&detail.events).to_section()
 }

@@ -5,19 +5,17 @@
 
 use super::list::grouped_text;
 use super::select::{OutboxFilterArgs, find_key};
-use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::context::CliContext;
 use crate::cli::output::{plain_line, print_error, print_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::model::counted;
-use crate::outbox::ChangeState;
-use crate::store::{DecisionResult, OutboxFilter, Store, StoreError, WriteTransaction};
+use crate::present::decisions::{KeyDecision, decide};
+use crate::store::OutboxFilter;
 use clap::Args;
 use std::io::{BufRead, IsTerminal, stdin, stdout};
 
 /// Changes that a look shows, for each selection.
 const SHOWN_MAX: u32 = 20;
-/// Decisions of one commit, so that programs beside it can write in between.
-const BATCH: usize = 200;
 /// Refusals that are printed, of a selection.
 const REFUSALS_MAX: usize = 20;
 
@@ -36,27 +34,16 @@ pub(in crate::cli) struct OutboxBulkArgs {
     yes: bool,
 }
 
-/// Kind of a decision: its words in the output, and the states that it applies to.
-pub(super) struct DecisionKind {
-    pub(super) verb: &'static str,
-    pub(super) past: &'static str,
-    /// State of a single change afterwards.
-    pub(super) done: &'static str,
-    pub(super) refused: &'static str,
-    pub(super) states: &'static [ChangeState],
-}
-
 /// Decides on each named change, or on each selected one.
 pub(super) async fn decide_selected(
     context: &CliContext,
     args: &OutboxBulkArgs,
-    kind: &DecisionKind,
-    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
+    decision: KeyDecision,
 ) -> CommandResult {
     let has_filter = args.all || !args.filter.is_empty();
     match (args.keys.is_empty(), has_filter) {
-        (false, false) => decide_each(context, &args.keys, [kind.done, kind.refused], decide).await,
-        (true, true) => decide_all(context, args, kind, decide).await,
+        (false, false) => decide_named(context, &args.keys, decision).await,
+        (true, true) => decide_all(context, args, decision).await,
         (false, true) => Err(CommandFailure::usage("name changes by their keys or by filters, not by both")),
         (true, false) => Err(CommandFailure::usage(
             "name the changes by their keys, or select them with --all or a filter such as --reason",
@@ -64,48 +51,42 @@ pub(super) async fn decide_selected(
     }
 }
 
-/// Decides on each change in its own transaction, with a line for each: `done`, or `refused` and the reason.
-///
-/// The exit code is 1 if any decision was refused.
-pub(super) async fn decide_each(
+/// Decides on each named change, with a line for each. The exit code is 1 if any decision was refused.
+pub(super) async fn decide_named(
     context: &CliContext,
     names: &[String],
-    [done, refused]: [&str; 2],
-    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
+    decision: KeyDecision,
 ) -> CommandResult {
     let store = context.open_store().await?;
-    let mut output = CommandOutput::default();
+    let (mut keys, mut unknown) = (Vec::new(), Vec::new());
     for name in names {
-        let decided = match find_key(&store, name).await? {
-            Ok(key) => {
-                let decision = write_and_commit(&store, async |write| decide(&store, write, &key).await);
-                decision.await?.map(|()| key)
-            }
-            Err(why) => Err(why),
-        };
-        output.text.push_str(&match decided {
-            Ok(key) => format!("{}: {done}\n", plain_line(&key)),
-            Err(why) => {
-                output.exit_code = 1;
-                format!("{}: {refused}: {}\n", plain_line(name), plain_line(&why))
-            }
-        });
+        match find_key(&store, name).await? {
+            Ok(key) => keys.push(key),
+            Err(why) => unknown.push((name.clone(), why)),
+        }
     }
-    Ok(output)
+    let mut decided = decide(&store, decision, &keys, context.now()).await?;
+    decided.refused.extend(unknown);
+    let mut lines: Vec<String> = match decision {
+        KeyDecision::Release if decided.done.is_empty() => Vec::new(),
+        KeyDecision::Release => vec![decided.summary()],
+        KeyDecision::Retry => {
+            decided.done.iter().map(|key| format!("{key}: pending; planned again by the next push")).collect()
+        }
+        _ => decided.done.iter().map(|key| format!("{key}: {}", decision.past())).collect(),
+    };
+    lines.extend(decided.refusals());
+    let text = lines.iter().map(|line| format!("{}\n", plain_line(line))).collect();
+    Ok(CommandOutput { text, exit_code: u8::from(!decided.refused.is_empty()) })
 }
 
-async fn decide_all(
-    context: &CliContext,
-    args: &OutboxBulkArgs,
-    kind: &DecisionKind,
-    decide: impl AsyncFn(&Store, &mut WriteTransaction, &str) -> Result<DecisionResult<()>, StoreError>,
-) -> CommandResult {
+async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDecision) -> CommandResult {
     let store = context.open_store().await?;
-    let filter = args.filter.filter(context, &store, kind.states).await?;
+    let filter = args.filter.filter(context, &store, decision.states()).await?;
     let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
-    let (count, DecisionKind { verb, past, .. }) = (counted(keys.len(), "change"), kind);
-    let states: Vec<&str> = kind.states.iter().map(|state| state.as_str()).collect();
+    let (count, verb, past) = (counted(keys.len(), "change"), decision.verb(), decision.past());
+    let states: Vec<&str> = decision.states().iter().map(|state| state.as_str()).collect();
     if keys.is_empty() {
         return Ok(format!("no {} change matches; nothing was {past}\n", states.join(" or ")).into());
     }
@@ -123,30 +104,13 @@ async fn decide_all(
             return Ok(format!("nothing was {past}\n").into());
         }
     }
-    let mut refusals = Vec::new();
-    for batch in keys.chunks(BATCH) {
-        let decided = write_and_commit(&store, async |write| {
-            let mut refused = Vec::new();
-            for key in batch {
-                if let Err(why) = decide(&store, write, key).await? {
-                    refused.push(format!("{}: {}: {}\n", plain_line(key), kind.refused, plain_line(&why)));
-                }
-            }
-            Ok(refused)
-        });
-        refusals.extend(decided.await?);
-    }
-    let mut text = format!(
-        "{} {past}, {} {}\n",
-        counted(keys.len() - refusals.len(), "change"),
-        refusals.len(),
-        kind.refused
-    );
-    text.extend(refusals.iter().take(REFUSALS_MAX).map(String::as_str));
-    if let Some(more) = refusals.len().checked_sub(REFUSALS_MAX + 1) {
+    let decided = decide(&store, decision, &keys, context.now()).await?;
+    let mut text = format!("{}, {} not {past}\n", decided.summary(), decided.refused.len());
+    text.extend(decided.refusals().take(REFUSALS_MAX).map(|line| format!("{}\n", plain_line(&line))));
+    if let Some(more) = decided.refused.len().checked_sub(REFUSALS_MAX + 1) {
         text.push_str(&format!("and {} more\n", more + 1));
     }
-    Ok(CommandOutput { text, exit_code: u8::from(!refusals.is_empty()) })
+    Ok(CommandOutput { text, exit_code: u8::from(!decided.refused.is_empty()) })
 }
 
 /// Returns the answer of the terminal; empty at its end.

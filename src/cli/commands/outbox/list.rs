@@ -1,9 +1,10 @@
 //! `outbox list`: the changes, grouped by state and reason.
 
-use super::select::{OutboxFilterArgs, state_parser};
+use super::select::OutboxFilterArgs;
+use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TableCell, TextTable, cells, plain_line};
+use crate::cli::output::{TextTable, cell_text, cells, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::counted;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
@@ -29,7 +30,7 @@ pub(in crate::cli) struct OutboxListArgs {
     #[arg(long)]
     all: bool,
     /// Show only changes in this state, also acknowledged ones (may be repeated)
-    #[arg(long, value_name = "STATE", value_parser = state_parser())]
+    #[arg(long, value_name = "STATE", value_parser = code_parser(ChangeState::ALL, ChangeState::as_str))]
     state: Vec<ChangeState>,
     #[command(flatten)]
     filter: OutboxFilterArgs,
@@ -107,7 +108,7 @@ fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
     let is_shared = |row: &&ChangeRow| row.detail.as_deref().is_some_and(|detail| uses.contains_key(detail));
     let single = rows.iter().copied().filter(|row| !is_shared(row)).map(|row| {
         let [id, key, kind, level] = change_cells(row);
-        [id, key, kind, level, row.detail.as_ref().map(local_sentence).cell_text()]
+        [id, key, kind, level, cell_text(&row.detail.as_ref().map(local_sentence))]
     });
     text.push_str(&TextTable::new(["id", "key", "kind", "stock level", "detail"], single).to_text(""));
     for shared in uses.keys().copied() {

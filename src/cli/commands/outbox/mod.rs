@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `list.rs`, `show.rs` | `outbox list` and `outbox show` |
 //! | `select.rs` | filters, and the names of changes |
-//! | `resolve.rs` | decisions on changes |
-//! | `bulk.rs` | decisions on many changes |
+//! | `bulk.rs` | decisions on named or selected changes |
+//! | `resolve.rs` | resolutions, and decisions on all changes of a sort |
 //! | `plan.rs` | `plan`: the next push |
 //! | `ship.rs` | `ship`: shipments |
 //! | `tracking.rs` | `tracking`: tracking numbers of shipments |
@@ -23,8 +23,10 @@ pub(in crate::cli) mod ship;
 mod show;
 pub(in crate::cli) mod tracking;
 
+use self::bulk::{decide_named, decide_selected};
 use crate::cli::context::CliContext;
 use crate::cli::{CommandResult, OutputArgs};
+use crate::present::decisions::KeyDecision;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -77,11 +79,11 @@ pub(in crate::cli) async fn outbox_command(context: &CliContext, command: Comman
         Command::List(args) => list::list_changes(context, args).await,
         Command::Show { key, output } => show::show_change(context, &key, output).await,
         Command::Release(args) if args.all => resolve::release_all_changes(context).await,
-        Command::Release(args) => resolve::release_changes(context, &args.keys).await,
-        Command::Cancel(args) => resolve::cancel_changes(context, &args).await,
-        Command::Retry(args) => resolve::retry_changes(context, &args).await,
+        Command::Release(args) => decide_named(context, &args.keys, KeyDecision::Release).await,
+        Command::Cancel(args) => decide_selected(context, &args, KeyDecision::Cancel).await,
+        Command::Retry(args) => decide_selected(context, &args, KeyDecision::Retry).await,
         Command::Acknowledge(args) if args.all => resolve::acknowledge_all_changes(context).await,
-        Command::Acknowledge(args) => resolve::acknowledge_changes(context, &args.keys).await,
+        Command::Acknowledge(args) => decide_named(context, &args.keys, KeyDecision::Acknowledge).await,
         Command::Resolve(args) => resolve::resolve_change(context, &args).await,
     }
 }

@@ -1,23 +1,23 @@
 //! Selection of changes on the command line: by key, by id, by the first characters of a key, or by a filter.
 
 use crate::cli::CommandFailure;
+use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::config::parse_duration;
 use crate::model::Sku;
 use crate::outbox::{ChangeKind, ChangeState, Reason, quote_key};
 use crate::store::{NamedChange, OutboxFilter, Store};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::time::Duration;
 
 /// Filters of a list of changes. A change must match each of them.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(super) struct OutboxFilterArgs {
     /// Only changes of this kind
-    #[arg(long, hide_possible_values = true, value_parser = kind_parser())]
+    #[arg(long, hide_possible_values = true, value_parser = code_parser(ChangeKind::ALL, ChangeKind::as_str))]
     kind: Option<ChangeKind>,
     /// Only changes with this reason, as the list prints it
-    #[arg(long, hide_possible_values = true, value_parser = reason_parser())]
+    #[arg(long, hide_possible_values = true, value_parser = code_parser(Reason::ALL, Reason::as_str))]
     reason: Option<Reason>,
     /// Only quantities of this SKU, in any spelling that the mirror knows
     #[arg(long)]
@@ -31,21 +31,6 @@ pub(super) struct OutboxFilterArgs {
     /// Only changes inserted at most this long ago
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     newer_than: Option<Duration>,
-}
-
-fn kind_parser() -> impl TypedValueParser<Value = ChangeKind> {
-    let codes = PossibleValuesParser::new(ChangeKind::ALL.iter().map(|kind| kind.as_str()));
-    codes.try_map(|code| ChangeKind::from_code(&code).ok_or("unknown kind"))
-}
-
-fn reason_parser() -> impl TypedValueParser<Value = Reason> {
-    let codes = PossibleValuesParser::new(Reason::ALL.iter().map(|reason| reason.as_str()));
-    codes.try_map(|code| Reason::from_code(&code).ok_or("unknown reason"))
-}
-
-pub(super) fn state_parser() -> impl TypedValueParser<Value = ChangeState> {
-    let codes = PossibleValuesParser::new(ChangeState::ALL.iter().map(|state| state.as_str()));
-    codes.try_map(|code| ChangeState::from_code(&code).ok_or("unknown state"))
 }
 
 impl OutboxFilterArgs {
@@ -75,13 +60,7 @@ impl OutboxFilterArgs {
 
     /// Returns true if no filter is given.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { kind, reason, sku, key_prefix, older_than, newer_than } = self;
-        kind.is_none()
-            && reason.is_none()
-            && sku.is_none()
-            && key_prefix.is_none()
-            && older_than.is_none()
-            && newer_than.is_none()
+        *self == Self::default()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::ship::lines_json;
 use crate::cli::change::{
-    ChangeArgs, CliChange, FileChangeArgs, UnknownArgs, queue_change, queue_file, without_nulls,
+    ChangeArgs, ChangeToQueue, FileChangeArgs, UnknownArgs, change_from_csv, queue_change, queue_file,
+    without_nulls,
 };
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{parse_dated_time, parse_estimate, parse_time, platform_date};
@@ -106,7 +107,7 @@ impl TrackingSubmitArgs {
     }
 }
 
-fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<CliChange, String> {
+fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<ChangeToQueue, String> {
     let date = |column, read: fn(&str, Timestamp) -> Result<Timestamp, String>| {
         line.get(column)?.map(|text| read(text, now).map(|at| platform_date(text, at))).transpose()
     };
@@ -119,7 +120,7 @@ fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<CliChange, Stri
         "estimated_delivery_date": date("estimated_delivery_date", parse_estimate)?,
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
-    CliChange::from_csv_row(line, "tracking.submit", without_nulls(body))
+    change_from_csv(line, "tracking.submit", without_nulls(body))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use crate::cli::local_time::{local_sentence, local_time};
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::daemon::preview_push;
-use crate::explain::{ExplainError, ExplainedSku, StockLevelExplanation};
+use crate::explain::{ExplainedSku, StockLevelExplanation};
+use crate::present::ViewError;
 use clap::Args;
-use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExplainArgs {
@@ -23,31 +23,15 @@ pub(in crate::cli) struct ExplainArgs {
     output: OutputArgs,
 }
 
-impl From<ExplainError> for CommandFailure {
-    fn from(error: ExplainError) -> Self {
-        match error {
-            ExplainError::Store(error) => error.into(),
-            ExplainError::InvalidSku { .. } => Self::usage(error.to_string()),
-            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
-                Self::failed(local_sentence(error.to_string()))
-            }
-        }
-    }
-}
-
 pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainArgs) -> CommandResult {
     let store = context.open_store().await?;
     let warehouse = match &args.warehouse {
         Some(text) => Some(WarehouseNames::read(&store).await?.id_of(text).map_err(CommandFailure::usage)?),
         None => None,
     };
-    let subject = ExplainedSku::find(&store, &args.sku, warehouse).await?;
+    let subject = ExplainedSku::find(&store, &args.sku, warehouse).await.map_err(ViewError::from)?;
     let plan = preview_push(context.readable_config()?, &store, &context.clock()).await?;
     let explanations = subject.explain(&store, &plan, args.last).await?;
-    let json = || {
-        let levels: Vec<Value> = explanations.iter().map(StockLevelExplanation::to_json).collect();
-        json!({"sku": subject.sku, "remark": subject.remark, "stock_levels": levels})
-    };
     let text = || {
         let sku = plain_line(&subject.sku);
         let remark = subject
@@ -58,7 +42,7 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
         let levels: Vec<String> = explanations.iter().map(|level| level_text(level, &sku)).collect();
         remark + &levels.join("\n")
     };
-    Ok(args.output.render(json, text).into())
+    Ok(args.output.render(|| subject.to_json(&explanations), text).into())
 }
 
 fn level_text(explained: &StockLevelExplanation, sku: &str) -> String {
@@ -78,7 +62,7 @@ fn level_text(explained: &StockLevelExplanation, sku: &str) -> String {
         text.push_str("  next: no change is open\n");
     }
     for next in &explained.next_steps {
-        text.push_str(&format!("  next: {}\n", plain_line(next)));
+        text.push_str(&format!("  next: {}\n", plain_line(&local_sentence(next))));
     }
     text
 }

@@ -6,6 +6,7 @@ use crate::cli::output::{StreamedList, TextTable, cells, plain_line, print_error
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::explain::{ExplainError, ExplainedSku};
 use crate::model::{Timestamp, format_elapsed};
+use crate::present::ViewError;
 use crate::store::StockRow;
 use clap::Args;
 
@@ -29,7 +30,7 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
                 unknown.push(local_sentence(why));
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(ViewError::from(error).into()),
         };
         match store.stock_list(std::slice::from_ref(&found.sku)).await?.is_empty() {
             true => unknown.push(local_sentence(found.no_stock_text())),

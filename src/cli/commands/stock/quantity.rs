@@ -1,8 +1,8 @@
 //! `quantity`: queues changes of stock in the outbox; the daemon delivers them.
 
 use crate::cli::change::{
-    ChangeArgs, CliChange, FileChangeArgs, UnknownArgs, WarehouseNames, queue_change, queue_file, sum_counts,
-    without_nulls,
+    ChangeArgs, ChangeToQueue, FileChangeArgs, UnknownArgs, WarehouseNames, change_from_csv, queue_change,
+    queue_file, sum_counts, without_nulls,
 };
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{parse_dated_time, parse_time};
@@ -127,7 +127,7 @@ fn change_from_row(
     line: &csv::CsvRow,
     warehouses: &WarehouseNames,
     now: Timestamp,
-) -> Result<CliChange, String> {
+) -> Result<ChangeToQueue, String> {
     let (sku, warehouse) =
         (line.required_value("sku")?, warehouses.id_of(line.required_value("warehouse_id")?)?);
     let (quantity, delta) = (line.optional_number("quantity")?, line.optional_number("delta")?);
@@ -142,5 +142,5 @@ fn change_from_row(
         body["seen"] = line.optional_number("seen")?.into();
         body["counted_at"] = counted_at.map(Timestamp::to_rfc3339).into();
     }
-    CliChange::from_csv_row(line, kind, without_nulls(body))
+    change_from_csv(line, kind, without_nulls(body))
 }

@@ -4,7 +4,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TableCell, TextTable, cells, format_age, plain_line};
+use crate::cli::output::{TextTable, cell_text, cells, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::model::counted;
@@ -62,7 +62,7 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
         }
     };
     let ages = [report.oldest_age_seconds, report.median_age_seconds]
-        .map(|seconds| seconds.map(format_age).cell_text());
+        .map(|seconds| cell_text(&seconds.map(format_age)));
     text.push_str(&format!(
         "compared {cells_compared} of {}, {} in {}; the oldest fact is {} old, the median {}\n",
         counted(cells_known, "stock level"),

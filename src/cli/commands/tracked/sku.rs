@@ -1,9 +1,10 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
-use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::context::CliContext;
 use crate::cli::output::{StreamedList, TextTable, cells, time_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
-use crate::model::{Sku, Timestamp, counted};
+use crate::model::{Sku, Timestamp};
+use crate::present::tracked::{track_skus, untrack_skus};
 use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -50,9 +51,7 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
         Command::List(SkuListArgs { missing: false, output }) => list_skus(context, output).await,
         Command::Remove(args) => {
             let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
-            let removed =
-                write_and_commit(&store, async |write| write.tracked_sku_remove(&skus).await).await?;
-            Ok(format!("{} no longer tracked\n", counted(removed, "SKU")).into())
+            Ok((untrack_skus(&store, &skus).await? + "\n").into())
         }
     }
 }
@@ -66,9 +65,7 @@ fn parse_skus(texts: &[String]) -> Result<Vec<Sku>, CommandFailure> {
 
 async fn add_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
     let store = context.open_or_create_store().await?;
-    let new = write_and_commit(&store, async |write| write.tracked_sku_add(skus).await).await?;
-    let known = skus.len() as u64 - new;
-    Ok(format!("{} newly tracked, {known} already tracked\n", counted(new, "SKU")).into())
+    Ok((track_skus(&store, skus).await? + "\n").into())
 }
 
 async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {

@@ -1,0 +1,174 @@
+//! Decisions of people on changes, with the sentences about them. The command line and the page take them here.
+//!
+//! A decision is journalled and applied in one transaction. An impossible one changes nothing and names the reason.
+
+use super::write_and_commit;
+use crate::model::{Timestamp, counted};
+use crate::outbox::{ChangeState, Resolution};
+use crate::store::{BrakeTripRow, DecisionResult, Store, StoreError, WriteTransaction};
+use std::time::Duration;
+
+/// Decisions of one commit, so that programs beside it can write in between.
+const BATCH: usize = 200;
+
+/// A decision on a change that needs no more than its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyDecision {
+    Release,
+    Retry,
+    Cancel,
+    Acknowledge,
+}
+
+impl KeyDecision {
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Acknowledge => "acknowledge",
+        }
+    }
+
+    pub(crate) fn from_verb(verb: &str) -> Option<Self> {
+        let all = [Self::Release, Self::Retry, Self::Cancel, Self::Acknowledge];
+        all.into_iter().find(|decision| decision.verb() == verb)
+    }
+
+    pub(crate) fn past(self) -> &'static str {
+        match self {
+            Self::Release => "released",
+            Self::Retry => "retried",
+            Self::Cancel => "cancelled",
+            Self::Acknowledge => "acknowledged",
+        }
+    }
+
+    /// Returns the states of changes that it applies to.
+    pub(crate) fn states(self) -> &'static [ChangeState] {
+        match self {
+            Self::Release | Self::Retry => &[ChangeState::Held],
+            Self::Cancel => &[ChangeState::Pending, ChangeState::Held],
+            Self::Acknowledge => &[ChangeState::Rejected],
+        }
+    }
+
+    async fn apply(
+        self,
+        write: &mut WriteTransaction,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<DecisionResult<()>, StoreError> {
+        match self {
+            Self::Release => write.brake_release(&[key.to_owned()], now).await.map(|_| Ok(())),
+            Self::Retry => write.outbox_retry(key, now).await,
+            Self::Cancel => write.outbox_cancel(key, now).await,
+            Self::Acknowledge => write.outbox_acknowledge(key, now).await,
+        }
+    }
+}
+
+/// The changes of a decision: those that it applied to, and the others.
+pub(crate) struct DecidedChanges {
+    pub(crate) decision: KeyDecision,
+    pub(crate) done: Vec<String>,
+    /// Keys or names, each with the reason for which nothing was decided.
+    pub(crate) refused: Vec<(String, String)>,
+}
+
+impl DecidedChanges {
+    /// Returns the number of changes that it applied to, as a sentence.
+    pub(crate) fn summary(&self) -> String {
+        match (self.done.len() as u64, self.decision) {
+            (count, KeyDecision::Release) => released_text(count),
+            (count, decision) => format!("{} {}", counted(count, "change"), decision.past()),
+        }
+    }
+
+    /// Returns a sentence for each change that it did not apply to.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = String> {
+        let past = self.decision.past();
+        self.refused.iter().map(move |(name, why)| format!("{name}: not {past}: {why}"))
+    }
+}
+
+/// Decides on each change. Named changes are released with one event.
+pub(crate) async fn decide(
+    store: &Store,
+    decision: KeyDecision,
+    keys: &[String],
+    now: Timestamp,
+) -> Result<DecidedChanges, StoreError> {
+    let mut all = DecidedChanges { decision, done: Vec::new(), refused: Vec::new() };
+    if decision == KeyDecision::Release {
+        for key in keys {
+            match store.outbox_check_release(key).await? {
+                Ok(()) => all.done.push(key.clone()),
+                Err(why) => all.refused.push((key.clone(), why)),
+            }
+        }
+        if !all.done.is_empty() {
+            write_and_commit(store, async |write| write.brake_release(&all.done, now).await).await?;
+        }
+        return Ok(all);
+    }
+    for batch in keys.chunks(BATCH) {
+        let decided = write_and_commit(store, async |write| {
+            let mut decided = Vec::new();
+            for key in batch {
+                decided.push((key.clone(), decision.apply(write, key, now).await?));
+            }
+            Ok(decided)
+        });
+        for (key, decided) in decided.await? {
+            match decided {
+                Ok(()) => all.done.push(key),
+                Err(why) => all.refused.push((key, why)),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Releases the changes of all open trips, and returns a sentence about each trip and one about their changes.
+pub(crate) async fn release_all(
+    store: &Store,
+    now: Timestamp,
+) -> Result<DecisionResult<Vec<String>>, StoreError> {
+    let trips = store.brake_trip_list().await?;
+    if trips.is_empty() {
+        let why = "no brake holds a change; changes held for another reason: tallyd outbox list --state held";
+        return Ok(Err(why.into()));
+    }
+    let released = write_and_commit(store, async |write| write.brake_release(&[], now).await).await?;
+    let trip =
+        |trip: &BrakeTripRow| format!("trip {}: {} ({})", trip.id, trip.what, counted(trip.held, "change"));
+    let mut sentences: Vec<String> = trips.iter().map(trip).collect();
+    sentences.push(released_text(released));
+    if trips.iter().any(|trip| trip.is_restore) {
+        sentences
+            .push("new changes are sent again; one that repeats a lost change would be done twice".into());
+    }
+    Ok(Ok(sentences))
+}
+
+fn released_text(count: u64) -> String {
+    let count = counted(count, "change");
+    format!("{count} released; the stock levels are read again and merged before anything is sent")
+}
+
+/// Resolves a change that is in doubt or in conflict, and returns a sentence about its next step.
+pub(crate) async fn resolve(
+    store: &Store,
+    key: &str,
+    resolution: Resolution,
+    max_base_age: Duration,
+    now: Timestamp,
+) -> Result<DecisionResult<String>, StoreError> {
+    let resolved =
+        write_and_commit(store, async |write| write.outbox_resolve(key, resolution, max_base_age, now).await);
+    Ok(match resolved.await? {
+        Ok(done) => Ok(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next)),
+        Err(why) => Err(format!("{key}: not resolved: {why}")),
+    })
+}
