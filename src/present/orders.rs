@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// An order with everything that the mirror knows of it.
 pub(crate) struct OrderDetail {
     pub(crate) row: Option<OrderRow>,
-    pub(crate) lines: Vec<OrderLine>,
+    pub(crate) lines: Vec<ListedOrderLine>,
     pub(crate) allocations: Vec<AllocationRow>,
     pub(crate) items: Vec<ShipmentItemRow>,
 }
@@ -17,7 +17,7 @@ pub(crate) struct OrderDetail {
 impl OrderDetail {
     pub(crate) async fn load(store: &Store, order: OrderId) -> Result<Self, StoreError> {
         Ok(Self {
-            lines: store.order_lines(order).await?.into_iter().map(OrderLine).collect(),
+            lines: store.order_lines(order).await?.into_iter().map(ListedOrderLine).collect(),
             allocations: store.allocation_list(order).await?,
             items: store.shipment_items(order).await?,
             row: store.order_row(order).await?,
@@ -26,7 +26,7 @@ impl OrderDetail {
 
     /// Returns the lines, each with its allocations and shipments.
     pub(crate) fn to_json(&self) -> Value {
-        let line = |OrderLine(line): &OrderLine| {
+        let line = |ListedOrderLine(line): &ListedOrderLine| {
             let id = line["line_item_id"].as_i64();
             let allocations = self.allocations.iter().filter(|row| Some(row.line_item_id) == id);
             let shipped = self.items.iter().filter(|item| item.line_item_id == id);
@@ -66,9 +66,9 @@ impl ListedRow for OrderNow<'_> {
 }
 
 /// A line of an order, as the store gives it.
-pub(crate) struct OrderLine(pub(crate) Value);
+pub(crate) struct ListedOrderLine(pub(crate) Value);
 
-impl ListedRow for OrderLine {
+impl ListedRow for ListedOrderLine {
     const HEADINGS: &'static [&'static str] =
         &["line", "sku", "sold", "left", "price", "supplier", "warehouse", "observed"];
 

@@ -2,12 +2,15 @@
 
 use super::call_budget::CallBudgetReport;
 use super::daemon_state::{daemon_state, leader_state, leads_elsewhere, lock_state};
+use super::listing::{ListCell, ListedRow, list_row, time_cell};
 use super::{ViewError, time_text};
 use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthReport};
-use crate::model::Clock;
-use crate::store::{LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk};
+use crate::model::{Clock, format_age};
+use crate::store::{
+    JobHealthRow, LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk,
+};
 use serde_json::{Map, Value, json};
 
 /// The findings, and the figures that `status` prints beside them.
@@ -84,6 +87,21 @@ impl StatusReport {
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
             "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
         })
+    }
+}
+
+impl ListedRow for JobHealthRow {
+    const HEADINGS: &'static [&'static str] =
+        &["job", "last successful run", "age", "next start", "last outcome"];
+
+    fn cells(&self) -> Vec<ListCell> {
+        let Self { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = self;
+        let times = [last_good_at, next_due_at].map(|at| time_cell(at.as_deref()));
+        list_row![job, times[0], age_seconds.map(format_age), times[1], last_outcome]
+    }
+
+    fn to_json(&self) -> Value {
+        json!(self)
     }
 }
 

@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of unknown SKUs for which the nearest one is searched, because the search passes all SKUs.
 const SEARCHES_MAX: usize = 10;
 
+fn shown((id, name): &(i64, String)) -> String {
+    format!("{id} ({name})")
+}
+
 /// The warehouses that the platform lists, by id and name.
 pub(in crate::cli) struct WarehouseNames(Vec<(i64, String)>);
 
@@ -50,11 +54,13 @@ impl WarehouseNames {
             )),
             ([], None) => Err(unknown_text("warehouse", text, &self.hint(text))),
             (several, _) => {
-                let names: Vec<String> =
-                    several.iter().map(|(id, name)| format!("id:{id} for `{name}`")).collect();
+                let all = |form: fn(&(i64, String)) -> String, between: &str| {
+                    several.iter().map(|row| form(row)).collect::<Vec<_>>().join(between)
+                };
                 Err(format!(
-                    "`{text}` is the number or the name of several warehouses; write {}",
-                    names.join(" or ")
+                    "`{text}` is the number or the name of several warehouses: {}; write {}",
+                    all(shown, ", "),
+                    all(|(id, _)| format!("id:{id}"), " or ")
                 ))
             }
         }
@@ -68,7 +74,6 @@ impl WarehouseNames {
 
     /// Returns the warehouse whose number or name is nearest, else the only one, as the end of a sentence.
     fn hint(&self, text: &str) -> String {
-        let shown = |(id, name): &(i64, String)| format!("{id} ({name})");
         if let [only] = self.0.as_slice() {
             return format!("; the nearest is `{}`", shown(only));
         }
@@ -198,7 +203,7 @@ mod tests {
         }
         let several = names().id_of("attic").unwrap_err();
         assert!(
-            several.ends_with("several warehouses; write id:5203 for `Attic` or id:5204 for `ATTIC`"),
+            several.ends_with("warehouses: 5203 (Attic), 5204 (ATTIC); write id:5203 or id:5204"),
             "{several}"
         );
         let unknown = names().id_of("Mian").unwrap_err();
@@ -208,7 +213,7 @@ mod tests {
         rows.extend([(5205, "5201".to_owned()), (5206, "77".to_owned())]);
         let numbered = WarehouseNames(rows);
         let both = numbered.id_of("5201").unwrap_err();
-        assert!(both.ends_with("; write id:5201 for `Main` or id:5205 for `5201`"), "{both}");
+        assert!(both.ends_with(": 5201 (Main), 5205 (5201); write id:5201 or id:5205"), "{both}");
         for (text, id) in [("id:5201", 5201), ("id:5205", 5205), ("5205", 5205), ("77", 5206), ("78", 78)] {
             assert_eq!(numbered.id_of(text), Ok(id), "{text}");
         }

@@ -10,8 +10,8 @@ use crate::store::TransitionRow;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address, fields, listing, live_part, optional_text,
-    respond, sentence, sku_link, text,
+    PageFailure, PageResult, action_button, action_form, address, fields, in_words, listing, live_part,
+    optional_text, respond, sentence, sku_link, text,
 };
 use crate::web::pages::journal::{UNFOLDED_MAX_BYTES, body_block};
 use crate::web::request::PageRequest;
@@ -48,6 +48,7 @@ fn summary(detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
     let level = change.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
     html! {
+        p { strong { (in_words(change.state.as_str())) } }
         (fields(&change_json(change)))
         @if let Some(advice) = detail.what_to_do() { p { "What to do: " (sentence(&advice)) } }
         @if let Some(level) = level {

@@ -7,14 +7,13 @@ use crate::model::{JobKind, Timestamp};
 use crate::present::listing::rows_json;
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
 use crate::present::runs::parse_job_kind;
-use crate::store::{JobHealthRow, PauseRow, RunRow};
+use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::access::PageNotice;
 use crate::web::chart::{LaneSpan, lanes, legend};
 use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, listing, live_part, optional_text,
-    respond, sentence, table, written_time,
+    PageFailure, PageResult, action_button, action_form, listing, live_part, respond, sentence,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -36,22 +35,22 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
     let pauses = web.store.pause_list(now).await?;
     let listed = runs.get(..RUNS_LISTED.min(runs.len())).unwrap_or_default();
     let is_failed = |run: &&RunRow| run.started_ms >= now.minus(DAY).0 && run.outcome == "failed";
-    let failed: Vec<RunRow> = runs.iter().filter(is_failed).take(RUNS_LISTED).cloned().collect();
+    let failed: Vec<RunRow> = runs.iter().filter(is_failed).cloned().collect();
     let body = || {
         html! {
             @if kind.is_some() { p { a href="/jobs" { "All jobs" } } }
             (live_part("pauses", "Pauses", &pause_list(&request, &pauses)))
-            (live_part("timeline", "The last 24 hours", &timeline(&runs, now)))
-            (live_part("jobs", "Next starts", &job_table(&jobs)))
+            (live_part("timeline", "The last 24 hours", &timeline(&runs, failed.len(), now)))
+            (live_part("jobs", "Next starts", &listing("Next start of each job", &jobs, "No schedule is known: the daemon has never run on this database.")))
             @if request.may_act { section.forms aria-label="Runs and pauses" { (run_form(&request)) (pause_form(&request)) } }
-            (live_part("failed", "Failed runs of the last 24 hours", &listing("Failed runs, newest first", &failed, "None.")))
+            (live_part("failed", "Failed runs of the last 24 hours", &listing("Failed runs, newest first", &failed[..RUNS_LISTED.min(failed.len())], "None.")))
             (live_part("runs", "Last runs", &listing("Runs, newest first", listed, "None.")))
         }
     };
     Ok(respond(&request, "Jobs", || rows_json(listed), body))
 }
 
-fn timeline(runs: &[RunRow], now: Timestamp) -> Markup {
+fn timeline(runs: &[RunRow], failed: usize, now: Timestamp) -> Markup {
     let from = now.minus(DAY);
     let mut by_job: Vec<(String, Vec<LaneSpan>)> = Vec::new();
     for kind in JobKind::ALL {
@@ -61,7 +60,6 @@ fn timeline(runs: &[RunRow], now: Timestamp) -> Markup {
             by_job.push((kind.to_string(), spans));
         }
     }
-    let failed = runs.iter().filter(|run| run.started_ms >= from.0 && run.outcome == "failed").count();
     let all = runs.iter().filter(|run| run.started_ms >= from.0).count();
     let label = format!("{all} runs in the last 24 hours, {failed} of them failed");
     html! {
@@ -88,22 +86,6 @@ fn run_span(run: &RunRow, now: Timestamp) -> LaneSpan {
         class,
         title: format!("run {} of {}: {}", run.id, run.job, run.outcome),
     }
-}
-
-fn job_table(jobs: &[JobHealthRow]) -> Markup {
-    let row = |job: &JobHealthRow| {
-        html! {
-            tr.stale[job.stale] {
-                th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
-                td { (written_time(job.next_due_at.as_deref())) }
-                td { (written_time(job.last_good_at.as_deref())) }
-                td { (optional_text(job.last_outcome.as_deref())) }
-            }
-        }
-    };
-    let headings = ["Job", "Next start", "Last successful run", "Last outcome"];
-    let nothing = "No schedule is known: the daemon has never run on this database.";
-    table("Next start of each job", &headings, nothing, jobs.iter().map(row))
 }
 
 fn run_form(request: &PageRequest) -> Markup {

@@ -1,7 +1,7 @@
 //! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
 
 use crate::model::OrderId;
-use crate::present::orders::{OrderDetail, OrderLine};
+use crate::present::orders::{ListedOrderLine, OrderDetail};
 use crate::present::queue::without_nulls;
 use crate::telemetry::plain_line;
 use crate::web::WebState;
@@ -43,9 +43,9 @@ fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
     parsed.ok_or_else(|| PageFailure::not_found("an order is named by its id, a whole number"))
 }
 
-fn ship_form(request: &PageRequest, lines: &[OrderLine]) -> Markup {
+fn ship_form(request: &PageRequest, lines: &[ListedOrderLine]) -> Markup {
     let open = |line: &&Value| line["quantity_left"].as_i64() != Some(0);
-    let lines: Vec<&Value> = lines.iter().map(|OrderLine(line)| line).filter(open).collect();
+    let lines: Vec<&Value> = lines.iter().map(|ListedOrderLine(line)| line).filter(open).collect();
     html! {
         @if request.may_act && !lines.is_empty() {
             section.forms aria-labelledby="ship-heading" {

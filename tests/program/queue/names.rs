@@ -25,7 +25,7 @@ async fn a_warehouse_is_named_by_its_name_in_any_case() {
     desk.world.sql("UPDATE warehouse SET name = 'Twin'").await;
     let (code, said) = ended(&desk.run(&["quantity", "adjust", &sku, "twin", "1"]).await);
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains(&format!("{warehouse} (`Twin`)")) && said.contains("write a number"), "{said}");
+    assert!(said.contains(&format!("{warehouse} (Twin)")) && said.contains("; write id:"), "{said}");
     assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 2);
 }
 
@@ -93,7 +93,7 @@ async fn an_unknown_name_queues_nothing_and_names_the_nearest() {
             "{warning}"
         );
     }
-    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 4);
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,13 +5,13 @@
 
 use super::call_budget;
 use crate::cli::context::CliContext;
-use crate::cli::local_time::{local_sentence, local_text, local_time};
-use crate::cli::output::{TextTable, cells, format_age, plain_line};
+use crate::cli::local_time::{local_sentence, local_time};
+use crate::cli::output::{TextTable, format_age, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::health::Finding;
 use crate::model::{Timestamp, counted};
 use crate::present::status::StatusReport;
-use crate::store::{JobHealthRow, LeaderRow, Store, UnitsAtRisk};
+use crate::store::{LeaderRow, Store, UnitsAtRisk};
 use serde_json::json;
 use std::io::IsTerminal;
 
@@ -119,14 +119,7 @@ fn leader_text(report: &StatusReport, leader: &LeaderRow, lives: bool) -> String
 }
 
 fn tables_text(report: &StatusReport) -> String {
-    let columns = |row: &JobHealthRow| {
-        let JobHealthRow { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = row;
-        let (last_good_at, next_due_at) =
-            (last_good_at.as_ref().map(local_text), next_due_at.as_ref().map(local_text));
-        cells![job, last_good_at, age_seconds.map(format_age), next_due_at, last_outcome]
-    };
-    let headings = ["job", "last successful run", "age", "next start", "last outcome"];
-    let jobs = TextTable::new(headings, report.health.rows.jobs.iter().map(columns));
+    let jobs = TextTable::of_rows(&report.health.rows.jobs);
     let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
     format!("\n{jobs}\n{}", call_budget::last_hour_table(&report.call_budget))
 }
