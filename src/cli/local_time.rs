@@ -104,19 +104,15 @@ fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
 /// A sentence with the valid forms, with the two readings of a local time that is not unique, or about a time in the
 /// future.
 pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    refuse_ahead(text, parse_any_time(text, now)?, now)
-}
-
-fn refuse_ahead(text: &str, at: Timestamp, now: Timestamp) -> Result<Timestamp, String> {
-    if at <= now.plus(AHEAD_MAX) {
-        return Ok(at);
+    match parse_any_time(text, now)? {
+        at if at <= now.plus(AHEAD_MAX) => Ok(at),
+        at => Err(format!(
+            "`{text}` is in the future: it is {}, and now it is {}. A time that ends with Z is of UTC; write a local time \
+             without Z",
+            local_time(at),
+            local_time(now)
+        )),
     }
-    Err(format!(
-        "`{text}` is in the future: it is {}, and now it is {}. A time that ends with Z is of UTC; write a local time \
-         without Z",
-        local_time(at),
-        local_time(now)
-    ))
 }
 
 /// Reads a time as [`parse_time`] does, and takes one that is to come.
@@ -131,16 +127,11 @@ pub(super) fn parse_any_time(text: &str, now: Timestamp) -> Result<Timestamp, St
     }
 }
 
-/// Reads a time of a file as [`parse_time`] does. It needs a date, because a file may be imported on another day.
-pub(super) fn parse_dated_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    refuse_ahead(text, parse_estimate(text, now)?, now)
-}
-
-/// Reads an estimated time of a file as [`parse_dated_time`] does; it may be to come.
-pub(super) fn parse_estimate(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+/// Returns a time of a file, which needs a date, because a file may be imported on another day.
+pub(super) fn require_date(text: &str) -> Result<&str, String> {
     match parse_clock_time(text) {
         Some(_) => Err(format!("`{text}` has no date; write it as 2026-11-22 08:40")),
-        None => parse_any_time(text, now),
+        None => Ok(text),
     }
 }
 
@@ -293,13 +284,12 @@ mod tests {
         for (seconds, is_past) in [(-86_400, true), (0, true), (60, true), (61, false), (3_600, false)] {
             let at = Timestamp(now.0 + seconds * 1000);
             let text = at.to_rfc3339();
-            assert_eq!(refuse_ahead(&text, at, now).is_ok(), is_past, "{seconds} s");
-            assert_eq!(parse_dated_time(&text, now).is_ok(), is_past, "{seconds} s");
-            assert!(parse_estimate(&text, now).is_ok(), "{seconds} s");
+            assert_eq!(parse_time(&text, now).is_ok(), is_past, "{seconds} s");
+            assert!(parse_any_time(&text, now).is_ok(), "{seconds} s");
         }
         let why = parse_time("2026-11-22T09:00:00Z", now).unwrap_err();
         assert!(why.contains("is in the future") && why.contains("local time without Z"), "{why}");
-        assert!(parse_dated_time("2026-11-24", now).unwrap_err().contains("is in the future"));
+        assert!(parse_time("2026-11-24", now).unwrap_err().contains("is in the future"));
     }
 
     #[test]
@@ -351,13 +341,12 @@ mod tests {
     #[test]
     fn a_file_has_dates_and_the_platform_keeps_them() {
         let now = Timestamp::parse(NOW).unwrap();
-        assert!(parse_dated_time("08:40", now).unwrap_err().contains("has no date"));
-        assert!(parse_dated_time("2026-11-22T05:30:00Z", now).is_ok());
-        assert!(parse_estimate("08:40", now).unwrap_err().contains("has no date"));
+        assert!(require_date("08:40").unwrap_err().contains("has no date"));
+        assert!(require_date("2026-11-22T05:30:00Z").is_ok());
         for (text, expected) in
             [(" 2031-05-04", "2031-05-04"), ("2031-05-04T10:00:00+02:00", "2031-05-04T08:00:00.000Z")]
         {
-            assert_eq!(platform_date(text, parse_estimate(text, now).unwrap()), expected);
+            assert_eq!(platform_date(text, parse_any_time(text, now).unwrap()), expected);
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::store::{DaemonName, DatabaseLock, FileId, LeaderRow, LockState, Store
 pub(crate) async fn daemon_state(config: &Config, store: &Store) -> Result<DaemonState, ViewError> {
     let of_this_host = lock_state(config)?;
     match store.leader().await? {
-        Some(leader) if leads_elsewhere(&leader, config)? => Ok(leader_state(&leader)),
+        Some(leader) if leads_elsewhere(&leader, config)? => {
+            Ok(if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning })
+        }
         _ => Ok(of_this_host),
     }
 }
@@ -27,13 +29,8 @@ pub(crate) fn lock_state(config: &Config) -> Result<DaemonState, ViewError> {
     })
 }
 
-/// Returns the state of a leader of another host.
-pub(crate) fn leader_state(leader: &LeaderRow) -> DaemonState {
-    if leader.lives() { DaemonState::Running } else { DaemonState::NotRunning }
-}
-
 /// Returns true if a daemon of another lock file leads, whose heartbeat then tells if it lives.
-pub(crate) fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, ViewError> {
+fn leads_elsewhere(leader: &LeaderRow, config: &Config) -> Result<bool, ViewError> {
     let path = &config.database.path;
     let failed = |error| ViewError::Unknown(format!("cannot read the lock of {}: {error}", path.display()));
     let own = DaemonName::of_database(path).map_err(failed)?;

@@ -157,18 +157,18 @@ fn released_text(count: u64) -> String {
     format!("{count} released; the stock levels are read again and merged before anything is sent")
 }
 
-/// Resolves a change that is in doubt or in conflict, and returns a sentence about its next step.
+/// Resolves a change that is in doubt or in conflict, and returns a sentence about each change that it decides.
 pub(crate) async fn resolve(
     store: &Store,
     key: &str,
     resolution: Resolution,
     max_base_age: Duration,
     now: Timestamp,
-) -> Result<DecisionResult<String>, StoreError> {
+) -> Result<DecisionResult<Vec<String>>, StoreError> {
     let resolved =
         write_and_commit(store, async |write| write.outbox_resolve(key, resolution, max_base_age, now).await);
     Ok(match resolved.await? {
-        Ok(done) => Ok(format!("{}: {}; {}", done.keys.join(", "), done.state, done.next)),
+        Ok(done) => Ok(done.keys.iter().map(|key| format!("{key}: {}; {}", done.state, done.next)).collect()),
         Err(why) => Err(format!("{key}: not resolved: {why}")),
     })
 }

@@ -1,7 +1,7 @@
 //! The health of the account, with the figures behind it.
 
 use super::call_budget::CallBudgetReport;
-use super::daemon_state::{daemon_state, leader_state, leads_elsewhere, lock_state};
+use super::daemon_state::{daemon_state, lock_state};
 use super::listing::{ListCell, ListedRow, list_row, time_cell};
 use super::{ViewError, time_text};
 use crate::config::Config;
@@ -46,13 +46,8 @@ impl StatusReport {
             store => store?,
         };
         store.refuse_moved().await?;
-        let leader = store.leader().await?;
-        if let Some(leader) = &leader
-            && leads_elsewhere(leader, config)?
-        {
-            inputs.daemon = leader_state(leader);
-        }
-        let leader = leader.map(|leader| (leader, inputs.daemon == DaemonState::Running));
+        inputs.daemon = daemon_state(config, &store).await?;
+        let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
         let counts = match counts {
             Some(counts) => counts,
@@ -119,6 +114,11 @@ fn pause_json(pause: &PauseRow) -> Value {
         "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
         "why": pause.why,
     })
+}
+
+/// Returns the health of a daemon whose database no longer exists at its path, which is all that can be known.
+pub(crate) fn replaced_json(finding: &Finding) -> Value {
+    json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]})
 }
 
 /// Returns the findings that need an operator, each with the next step.

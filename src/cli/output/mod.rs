@@ -232,6 +232,11 @@ pub(super) fn cell_text(value: &impl ListedValue) -> String {
     }
 }
 
+/// Returns a line for each sentence.
+pub(super) fn lines_text(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("{}\n", plain_line(&local_sentence(sentence)))).collect()
+}
+
 /// Returns a line for each plain field of an object.
 pub(super) fn fields_text(object: &Value) -> String {
     let line = |(name, cell): (&str, ListCell)| format!("{name:<14} {}\n", plain_line(&cell_text(&cell)));

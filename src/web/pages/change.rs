@@ -170,7 +170,8 @@ pub(super) async fn act_on_change(State(web): State<Arc<WebState>>, request: Pag
         None => match parse_resolution(&request, action) {
             Ok(resolution) => {
                 let max_base_age = web.config.quantities.max_base_age;
-                resolve(&web.store, key, resolution, max_base_age, web.now()).await?.and_then(success)
+                let resolved = resolve(&web.store, key, resolution, max_base_age, web.now()).await?;
+                resolved.and_then(|sentences| success(sentences.join("; ")))
             }
             Err(why) => Err(why),
         },

@@ -2,7 +2,7 @@
 
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_age};
-use crate::present::status::StatusReport;
+use crate::present::status::{StatusReport, replaced_json};
 use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
@@ -13,7 +13,6 @@ use crate::web::layout::{
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,8 +30,8 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
     let status = match web.status().await? {
         Ok(status) => status,
         Err(finding) => {
-            let data = || json!({"well": false, "troubles": [finding.full_text()], "findings": [&finding]});
-            return Ok(respond(&request, "Overview", data, || banner(std::slice::from_ref(&finding))));
+            let (data, body) = (|| replaced_json(&finding), || banner(std::slice::from_ref(&finding)));
+            return Ok(respond(&request, "Overview", data, body));
         }
     };
     let now = web.now();

@@ -2,8 +2,7 @@
 
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
-use crate::cli::local_time::local_sentence;
-use crate::cli::output::plain_line;
+use crate::cli::output::lines_text;
 use crate::cli::{CommandOutput, CommandResult};
 use crate::model::JobKind;
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
@@ -43,8 +42,7 @@ struct JobNames {
 pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs) -> CommandResult {
     let pause = (args.duration, args.why.as_str());
     let paused = pause_jobs(&context.open_store().await?, &args.jobs.kinds, pause, context.now()).await?;
-    let line = |pause: String| format!("{}\n", plain_line(&local_sentence(pause)));
-    Ok(paused.into_iter().map(line).collect::<String>().into())
+    Ok(lines_text(&paused).into())
 }
 
 pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {

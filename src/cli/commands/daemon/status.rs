@@ -10,9 +10,8 @@ use crate::cli::output::{TextTable, format_age, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::health::Finding;
 use crate::model::{Timestamp, counted};
-use crate::present::status::StatusReport;
+use crate::present::status::{StatusReport, replaced_json};
 use crate::store::{LeaderRow, Store, UnitsAtRisk};
-use serde_json::json;
 use std::io::IsTerminal;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -133,10 +132,7 @@ pub(in crate::cli) async fn status_command(
             let is_healthy = status.health.is_healthy();
             (output.render(|| status.to_json(), || status_text(&status, all)), is_healthy)
         }
-        Err(finding) => {
-            let json = json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]});
-            (output.render(|| json, || finding_text(&finding)), false)
-        }
+        Err(finding) => (output.render(|| replaced_json(&finding), || finding_text(&finding)), false),
     };
     Ok(CommandOutput { text, exit_code: if is_healthy { 0 } else { 3 } })
 }

@@ -6,7 +6,7 @@
 use super::list::grouped_text;
 use super::select::{OutboxFilterArgs, find_key};
 use crate::cli::context::CliContext;
-use crate::cli::output::{plain_line, print_error, print_text};
+use crate::cli::output::{lines_text, plain_line, print_error, print_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::model::counted;
 use crate::present::decisions::{KeyDecision, decide};
@@ -76,8 +76,7 @@ pub(super) async fn decide_named(
         _ => decided.done.iter().map(|key| format!("{key}: {}", decision.past())).collect(),
     };
     lines.extend(decided.refusals());
-    let text = lines.iter().map(|line| format!("{}\n", plain_line(line))).collect();
-    Ok(CommandOutput { text, exit_code: u8::from(!decided.refused.is_empty()) })
+    Ok(CommandOutput { text: lines_text(&lines), exit_code: u8::from(!decided.refused.is_empty()) })
 }
 
 async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDecision) -> CommandResult {

@@ -4,7 +4,7 @@
 
 use super::select::require_key;
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::plain_line;
+use crate::cli::output::lines_text;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::model::{Quantity, ShipmentId, counted};
 use crate::outbox::Resolution;
@@ -59,7 +59,7 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
         (None, None) => Resolution::HadNoEffect,
     };
     match resolve(&store, &key, resolution, max_base_age, context.now()).await? {
-        Ok(done) => Ok(format!("{}\n", plain_line(&done)).into()),
+        Ok(decided) => Ok(lines_text(&decided).into()),
         Err(why) => Err(CommandFailure::failed(why)),
     }
 }
@@ -68,9 +68,7 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
     let released = release_all(&context.open_store().await?, context.now()).await?;
     let exit_code = u8::from(released.is_err());
-    let lines = released.unwrap_or_else(|why| vec![why]);
-    let text = lines.iter().map(|line| format!("{}\n", plain_line(line))).collect();
-    Ok(CommandOutput { text, exit_code })
+    Ok(CommandOutput { text: lines_text(&released.unwrap_or_else(|why| vec![why])), exit_code })
 }
 
 pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {

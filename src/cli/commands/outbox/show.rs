@@ -4,7 +4,7 @@
 use super::select::require_key;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, fields_text, json_line, plain_line};
+use crate::cli::output::{TextTable, fields_text, json_line, lines_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::present::change::{ChangeDetail, change_json};
 
@@ -31,6 +31,5 @@ fn detail_text(detail: &ChangeDetail) -> String {
     text.push_str(&format!("\nhistory\n{steps}\ncalls\n{calls}"));
     let evidence = detail.evidence_sentences();
     text.push_str(if evidence.is_empty() { "" } else { "\nevidence\n" });
-    let line = |sentence: &String| format!("{}\n", plain_line(&local_sentence(sentence)));
-    text + &evidence.iter().map(line).collect::<String>()
+    text + &lines_text(&evidence)
 }

@@ -6,7 +6,7 @@ use crate::cli::change::{
     without_nulls,
 };
 use crate::cli::context::CliContext;
-use crate::cli::local_time::{parse_dated_time, parse_estimate, parse_time, platform_date};
+use crate::cli::local_time::{parse_any_time, parse_time, platform_date, require_date};
 use crate::cli::{CommandFailure, CommandResult, csv};
 use crate::model::Timestamp;
 use clap::{Args, Subcommand};
@@ -109,15 +109,16 @@ impl TrackingSubmitArgs {
 
 fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<ChangeToQueue, String> {
     let date = |column, read: fn(&str, Timestamp) -> Result<Timestamp, String>| {
-        line.get(column)?.map(|text| read(text, now).map(|at| platform_date(text, at))).transpose()
+        let Some(text) = line.get(column)?.map(require_date).transpose()? else { return Ok(None) };
+        read(text, now).map(|at| Some(platform_date(text, at)))
     };
     let (shipment, carrier) = (line.optional_number("shipment_id")?, line.optional_number("carrier_id")?);
     let item = line.optional_number("line_item_id")?;
     let body = json!({
         "shipment_id": shipment, "carrier_id": carrier, "shipment_key": line.get("shipment_key")?,
         "tracking_number": line.get("tracking_number")?, "tracking_url": line.get("tracking_url")?,
-        "shipped_date": date("shipped_date", parse_dated_time)?,
-        "estimated_delivery_date": date("estimated_delivery_date", parse_estimate)?,
+        "shipped_date": date("shipped_date", parse_time)?,
+        "estimated_delivery_date": date("estimated_delivery_date", parse_any_time)?,
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
     change_from_csv(line, "tracking.submit", without_nulls(body))

@@ -5,7 +5,7 @@ use crate::cli::change::{
     queue_file, sum_counts, without_nulls,
 };
 use crate::cli::context::CliContext;
-use crate::cli::local_time::{parse_dated_time, parse_time};
+use crate::cli::local_time::{parse_time, require_date};
 use crate::cli::{CommandFailure, CommandResult, csv};
 use crate::model::Timestamp;
 use clap::{Args, Subcommand};
@@ -138,7 +138,8 @@ fn change_from_row(
     };
     let mut body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity, "delta": delta});
     if quantity.is_some() {
-        let counted_at = line.get("counted_at")?.map(|text| parse_dated_time(text, now)).transpose()?;
+        let counted_at =
+            line.get("counted_at")?.map(|text| parse_time(require_date(text)?, now)).transpose()?;
         body["seen"] = line.optional_number("seen")?.into();
         body["counted_at"] = counted_at.map(Timestamp::to_rfc3339).into();
     }
