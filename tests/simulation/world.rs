@@ -19,7 +19,7 @@ mod supervise;
 mod way;
 
 pub use self::amid::{Amid, Saying};
-pub use self::copies::KeptChange;
+pub use self::copies::{DatabaseCopy, KeptChange};
 use self::hosts::{Host, HostAct};
 use self::strike::Strike;
 pub use self::strike::{Ending, Step};

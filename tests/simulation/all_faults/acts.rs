@@ -80,6 +80,7 @@ impl Trial {
             | Act::FormAgain
             | Act::FormOpened
             | Act::FormLate
+            | Act::Office(_)
             | Act::File(_)
             | Act::FileAgain
             | Act::Copied(_)

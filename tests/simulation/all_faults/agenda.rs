@@ -36,6 +36,17 @@ pub enum Sends {
     Twice,
 }
 
+/// A form of the page that is about no stock level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Office {
+    Ship(Sends),
+    Tracking,
+    /// Cancels, retries or releases any open change.
+    Decide,
+    /// Pauses a job and ends the pause.
+    Pause,
+}
+
 /// Part of a file that is imported first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brought {
@@ -130,6 +141,8 @@ pub enum Act {
     /// A person loads a page, and counts much later what it shows then.
     FormOpened,
     FormLate,
+    /// A person ships, submits a number or decides by a form of the page.
+    Office(Office),
     /// Somebody brings a file of movements, whole or in part; brings it again.
     File(Brought),
     FileAgain,

@@ -6,7 +6,7 @@
 
 use super::super::random::Random;
 use super::super::rewrite::Oddity;
-use super::agenda::{Act, Brought, CopyBy, DAY_MS, HOUR_MS, Keys, Sends};
+use super::agenda::{Act, Brought, CopyBy, DAY_MS, HOUR_MS, Keys, Office, Sends};
 
 const MINUTE_MS: i64 = 60_000;
 /// Time between the begin of a day and its first fault, and between its last one and the evening.
@@ -41,6 +41,29 @@ fn forms((from, until): (i64, i64), random: &mut Random, agenda: &mut Vec<(i64, 
         agenda.push((at, Act::FormOpened));
         agenda.push((at + random.between(1_000, later), Act::FormLate));
     }
+}
+
+/// Adds the forms of the office, with random numbers of their own: the other events stay where they were before.
+pub fn add_office(begin_ms: i64, days: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
+    for day in 0..days {
+        let begin = begin_ms + day * DAY_MS;
+        let (from, until) = (begin + BEFORE_MS, begin + DAY_MS - AFTER_MS);
+        for _ in 0..random.between(1, 3) {
+            let sends = *random.pick(&[Sends::Once, Sends::Twice]);
+            agenda.push((random.between(from, until), Act::Office(Office::Ship(sends))));
+        }
+        for _ in 0..random.between(1, 3) {
+            agenda.push((random.between(from, until), Act::Office(Office::Tracking)));
+        }
+        for act in [Office::Decide, Office::Pause] {
+            let at = random.between(from, until - HOUR_MS);
+            agenda.push((at, Act::Office(act)));
+            if random.percent(50) {
+                agenda.push((at + random.between(1_000, HOUR_MS), Act::FormAgain));
+            }
+        }
+    }
+    agenda.sort_by_key(|(at, _)| *at);
 }
 
 fn files((from, until): (i64, i64), random: &mut Random, agenda: &mut Vec<(i64, Act)>) {

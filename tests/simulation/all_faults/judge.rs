@@ -239,7 +239,8 @@ impl Trial {
     fn untold(&self, fates: &BTreeMap<String, (String, String)>) -> Vec<String> {
         let parcels =
             self.orders.iter().flat_map(|order| order.parcels.iter().map(move |parcel| (order, parcel)));
-        let applied = parcels.filter(|(_, parcel)| fates[&parcel.tracking_key].0 == "applied");
+        let is_applied = |key: &String| fates[key].0 == "applied";
+        let applied = parcels.filter(|(_, parcel)| parcel.tracking_key.as_ref().is_some_and(is_applied));
         let untold = applied.filter(|(order, parcel)| {
             let carries = |auditor: &mut super::super::auditor::Auditor| {
                 auditor.parcels.any_carries(order.id, &parcel.content, &parcel.number)
@@ -308,7 +309,9 @@ impl Act {
             Act::Strike(..) => "strikes at the leader",
             Act::Join | Act::Leave => "comings and goings of standbys",
             Act::Apart(..) => "days with calendars apart",
-            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate => "acts on the page",
+            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate | Act::Office(_) => {
+                "acts on the page"
+            }
             Act::File(_) | Act::FileAgain => "acts with files",
             Act::Copied(_) | Act::Restored(_) | Act::Released => "acts of a restore",
             Act::Refusal(_) => "acts of other programs",

@@ -122,7 +122,7 @@ impl Kind {
             Act::Gone => Kind::Gone,
             Act::Pair | Act::Word => Kind::People,
             Act::Lock(_) => Kind::Lock,
-            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate => Kind::Forms,
+            Act::Form(_) | Act::FormAgain | Act::FormOpened | Act::FormLate | Act::Office(_) => Kind::Forms,
             Act::File(_) | Act::FileAgain => Kind::Files,
             Act::Copied(_) | Act::Restored(_) | Act::Released => Kind::Restore,
             Act::Refusal(_) => Kind::Trigger,

@@ -6,13 +6,12 @@
 
 use super::super::auditor::{Effect, Fate};
 use super::super::books::Level;
-use super::super::world::KeptChange;
+use super::super::world::{DatabaseCopy, KeptChange};
 use super::agenda::{CopyBy, Keys};
 use super::judge::{FATES, fate};
 use super::trial::Trial;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use tallyd::model::{Clock, JobKind};
 use tallyd::store::Durability;
 
@@ -23,7 +22,7 @@ const UNSEEN: &str =
 /// The knowledge that outlives a restore.
 #[derive(Debug, Default)]
 pub struct Restores {
-    copy: Option<PathBuf>,
+    copy: Option<DatabaseCopy>,
     /// Changes that were final before a restore, with their effect.
     pub known: BTreeMap<String, Fate>,
     /// Quantities of the calls in flight at a restore, by change.
@@ -43,10 +42,15 @@ impl Restores {
 
 impl Trial {
     pub async fn copy(&mut self, by: CopyBy) {
-        if self.world.location.server().is_some() || self.refused.is_some() {
+        if self.refused.is_some() {
             return;
         }
+        // After a read of all balances, the numbers in the copy are fresh for a moment.
+        if self.hands.percent(50) {
+            self.world.run_now(JobKind::Balances).await;
+        }
         self.restores.copy = Some(match by {
+            _ if self.world.location.server().is_some() => self.world.dump().await,
             CopyBy::Product => self.world.back_up().await,
             CopyBy::AnotherTool => self.world.copy_files().await,
         });
@@ -140,6 +144,11 @@ impl Trial {
             .collect();
         let mut levels: Vec<Level> =
             written.into_iter().filter(|level| self.truth.contains_key(level)).collect();
+        // A person who decides at once ends the hold while the copy's numbers are as young as they can be.
+        if self.hands.percent(50) {
+            self.release_restored().await;
+            self.count("restores decided at once");
+        }
         if !levels.is_empty() {
             let at = self.hands.between(0, i64::try_from(levels.len()).unwrap() - 1);
             let level = levels.swap_remove(usize::try_from(at).unwrap());

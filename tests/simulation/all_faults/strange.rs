@@ -68,6 +68,7 @@ impl Trial {
             Act::FormAgain => self.form_again().await,
             Act::FormOpened => self.form_opened().await,
             Act::FormLate => self.form_late().await,
+            Act::Office(act) => self.office(act).await,
             Act::File(brought) => self.file(brought == Brought::Partial).await,
             Act::FileAgain => self.file_again().await,
             Act::Copied(by) => self.copy(by).await,

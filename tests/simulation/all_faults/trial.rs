@@ -156,6 +156,7 @@ pub async fn trial(
     let mut random = Random::new(seed, "full");
     let mut agenda = agenda(days, &mut random);
     beside::add(BEGIN_MS, days, &mut Random::new(seed, "beside"), &mut agenda);
+    beside::add_office(BEGIN_MS, days, &mut Random::new(seed, "office"), &mut agenda);
     if hosts == Hosts::Two {
         strikes::add(BEGIN_MS, days, &mut Random::new(seed, "strikes"), &mut agenda);
     }
