@@ -74,3 +74,13 @@ async fn a_month_that_says_something_else_is_read_again() {
     shop.good_once().await;
     assert_eq!((shop.calls_of(HEALTH), shop.calls_of(TOP)), (3, 49), "only what is open");
 }
+
+#[tokio::test]
+async fn a_report_without_data_does_not_ask_for_the_job_that_just_ran() {
+    let shop = Shop::open().await;
+    shop.good_once().await;
+    shop.execute("DELETE FROM report_month").await;
+    let output = shop.cli(&["report", "top-selling"]).await;
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!said.contains("job run") && said.contains("or the platform listed none"), "{said}");
+}

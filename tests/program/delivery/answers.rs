@@ -6,6 +6,7 @@ use super::support::{BALANCES, Dock, SHIP, UPDATE};
 use super::told::{Rules, data, told};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tallyd::client::{PlatformRequest, PlatformResponse};
 use tallyd::model::{JobKind, Operation};
 
 const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
@@ -245,4 +246,49 @@ async fn a_count_has_no_base_of_the_product_that_had_its_sku_before() {
         assert_eq!(reason, "stale_base", "{detail}");
         assert!(dock.calls(BALANCES) > 1);
     }
+}
+
+/// Two pages of suppliers; the first one is deleted when page 1 is read, so that each later one moves up by one.
+#[tokio::test]
+async fn a_list_that_changes_between_its_pages_calls_nothing_missing() {
+    let (dock, rules) = told().await;
+    let page = |ids: [&[i64]; 2], totals: [i64; 2]| {
+        let ids = ids.map(<[i64]>::to_vec);
+        move |request: &PlatformRequest, response: &mut PlatformResponse| {
+            let number =
+                usize::from(request.query.iter().any(|(name, value)| name == "pageNumber" && value == "2"));
+            let records: Vec<Value> = ids[number]
+                .iter()
+                .map(|id| json!({"Id": id, "Name": format!("S{id}"), "IsActive": true}))
+                .collect();
+            let pagination = json!({"CurrentPage": number + 1, "TotalNumberOfEntries": totals[number],
+                                    "TotalNumberOfPages": 2});
+            let answer =
+                json!({"status": "Success", "messages": [], "pagination": pagination, "data": records});
+            response.body = answer.to_string().into_bytes();
+        }
+    };
+    rules.say(Operation::ListSuppliers, page([&[1, 2], &[3, 4]], [4, 4]));
+    dock.run(JobKind::Suppliers).await;
+    rules.clear();
+    rules.say(Operation::ListSuppliers, page([&[1, 2], &[4]], [4, 3]));
+    let summary = dock.run(JobKind::Suppliers).await;
+    assert!(summary.contains("the list changed while it was read"), "{summary}");
+    let missing = "SELECT count(*) FROM supplier WHERE missing_since_ms IS NOT NULL";
+    assert_eq!((dock.number("SELECT count(*) FROM supplier").await, dock.number(missing).await), (4, 0));
+}
+
+/// A shop cuts a title within an emoji. The title decides nothing.
+#[tokio::test]
+async fn a_title_that_is_no_text_costs_no_line_and_stops_no_parcel() {
+    let (dock, rules, order, _) = new_order().await;
+    rules.say(Operation::GetOrderLineItems, |_, response| {
+        let text = String::from_utf8(std::mem::take(&mut response.body)).unwrap();
+        let cut = text.replace(r#""ProductName":""#, r#""ProductName":"\ud83d"#);
+        assert_ne!(cut, text);
+        response.body = cut.into_bytes();
+    });
+    dock.change("s", "shipment.create", json!({"order_id": order})).await;
+    dock.push().await;
+    assert_eq!((dock.state("s").await, dock.left(order).await), ("applied".into(), vec![0, 0]));
 }

@@ -1,10 +1,13 @@
 //! Numbers and times have the meaning that JSON and the calendar give them, in every notation.
 
 use super::support::Dock;
+use super::told::told;
 use crate::support::outsider::quoted;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tallyd::model::{JobKind, Timestamp};
+use tallyd::model::{JobKind, Operation, Timestamp};
 
 /// Creates a stock level of 50 units that was just read.
 async fn level_of_50(dock: &Dock) -> (String, i64) {
@@ -150,4 +153,33 @@ async fn a_command_with_the_key_of_another_change_says_what_to_do() {
     assert!(said.contains("the key `begin` already names another change"), "{said}");
     assert!(said.contains("tallyd outbox show begin"), "{said}");
     assert!(!said.contains("1811") && !said.contains("error returned from database"), "{said}");
+}
+
+/// No count of goods can state a shortage, so the advice to count again could not be followed.
+#[tokio::test]
+async fn a_receipt_that_only_lessens_a_shortage_is_held_with_advice_that_can_be_followed() {
+    let (dock, rules) = told().await;
+    let row = dock.sandbox.stock_levels().await.unwrap().remove(0);
+    let (sku, warehouse, shown) = (row.sku, row.warehouse_id, Arc::new(AtomicI64::new(-3)));
+    let now = Arc::clone(&shown);
+    rules.say(Operation::GetProductBalances, move |_, response| {
+        let mut records: Value = serde_json::from_slice(&response.body).unwrap();
+        let lists =
+            records.as_array_mut().unwrap().iter_mut().map(|record| record["Warehouses"].as_array_mut());
+        for level in lists.flatten().flatten() {
+            level["QuantityOnHand"] = json!(now.load(Ordering::SeqCst));
+        }
+        response.body = records.to_string().into_bytes();
+    });
+    dock.change("receipt", "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 2}))
+        .await;
+    dock.push().await;
+    let (state, _, detail) = dock.fate("receipt").await;
+    assert_eq!(state, "held", "{detail}");
+    assert!(!detail.contains("count it again"), "{detail}");
+    assert!(detail.contains("more is sold than there was") && detail.contains("retry it"), "{detail}");
+    shown.store(-1, Ordering::SeqCst);
+    dock.done(&["outbox", "retry", "receipt"]).await;
+    dock.push().await;
+    assert_eq!(dock.fate("receipt").await.0, "applied", "the advice was good");
 }

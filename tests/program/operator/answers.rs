@@ -125,3 +125,22 @@ async fn check_by_a_user_who_may_not_read_the_keys_says_so_and_calls_the_rest_va
     assert!(text.trim_end().ends_with("tallyd.toml is valid, but its keys are not confirmed"), "{text}");
     assert!(!text.contains("write it there"), "{text}");
 }
+
+/// A new warehouse has a stock level of 0 of each product, which no job has read yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warehouse_that_was_just_created_is_no_difference() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    world.track_all().await;
+    for arguments in
+        [&["run", "--once"][..], &["warehouse", "create", "--name", "New dock"], &["run", "--once"]]
+    {
+        let output = tallyd(&config, arguments).await;
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let output = tallyd(&config, &["verify"]).await;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("unexplained"), "{said}");
+}

@@ -174,3 +174,34 @@ async fn lines_that_contradict_each_other_are_refused_with_both_and_counts_are_a
     assert!(!said.contains("line 5: "), "equal lines contradict nothing: {said}");
     assert_eq!(desk.queued().await, 2);
 }
+
+/// A spreadsheet's file with one mark too few: the lines below it are text of one field.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quotation_mark_that_is_never_closed_refuses_the_file_with_its_line() {
+    let desk = FileDesk::new().await;
+    let line = |delta: i64, comment: &str| format!("{},{},{delta},{comment}\n", desk.sku, desk.warehouse);
+    let lines = [line(5, ""), line(6, "\"see box"), line(7, "")].concat();
+    let text = format!("sku,warehouse_id,delta,comment\n{lines}");
+    for options in [&[][..], &["--partial"]] {
+        let (code, said) = desk.import("quantity", "open.csv", text.as_bytes(), options).await;
+        assert_eq!((code, desk.queued().await), (1, 0), "{said}");
+        assert!(said.contains("line 3: ") && said.contains("is not closed"), "{said}");
+    }
+}
+
+/// The texts are sent to customers as tracking numbers, and asked for as SKUs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_a_spreadsheet_destroyed_is_refused_with_its_line() {
+    let desk = FileDesk::new().await;
+    for text in ["#N/A", "\"=\"\"0012345\"\"\"", "1.23457E+12", "#REF!"] {
+        let trackings = format!("shipment_id,tracking_number\n7,1Z1\n8,{text}\n");
+        let skus = format!("sku\nGOOD-1\n{text}\n");
+        for (command, content) in [("tracking", trackings), ("sku", skus)] {
+            let (code, said) = desk.import(command, "sheet.csv", content.as_bytes(), &[]).await;
+            assert_eq!(code, 1, "{command} {text}: {said}");
+            assert!(said.contains("line 3: ") && said.contains("a spreadsheet makes"), "{said}");
+        }
+    }
+    let tracked = "SELECT count(*) FROM tracked_sku WHERE sku = 'GOOD-1'";
+    assert_eq!((desk.queued().await, desk.desk.world.number(tracked).await), (0, 0));
+}

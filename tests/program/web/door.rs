@@ -2,6 +2,10 @@
 
 use super::Visit;
 use crate::support::World;
+use tallyd::config::Config;
+use tallyd::daemon::SystemClock;
+use tallyd::present::pages::PagesOptions;
+use tallyd::web::start_pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant};
@@ -299,4 +303,20 @@ async fn a_page_whose_database_was_replaced_says_so_and_ends() {
     assert_eq!(answer.status, 500);
     assert!(answer.body.contains("was replaced by another file while tallyd used it"), "{}", answer.body);
     visit.ended().await;
+}
+
+/// Whoever owns the file knows the token, and a link leads to another's file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_file_behind_a_link_lets_nobody_in() {
+    let world = World::new().await;
+    world.make().await;
+    let (file, link) = (world.path.with_file_name("theirs"), world.path.with_file_name("token"));
+    std::fs::write(&file, "7".repeat(64)).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let config = Config::from_toml(&world.toml(&format!("[web]\ntoken_file = {link:?}\n"))).unwrap();
+    let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only: false };
+    let refused =
+        start_pages(config, std::sync::Arc::new(SystemClock), options).await.unwrap_err().to_string();
+    assert!(refused.contains("which may be no link"), "{refused}");
 }
