@@ -51,6 +51,23 @@ async fn what_a_change_waits_for_is_said_in_the_same_words_to_everybody_who_wait
     working.stop().await;
 }
 
+/// `status` knows why nothing is sent; whoever waits for a change asks no second command.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_change_reads_that_the_key_is_refused() {
+    let (desk, sku, warehouse) = read_desk().await;
+    desk.world.write_key("no-such-key");
+    let working = desk.world.work().await;
+    let is_refused = "SELECT count(*) FROM exchange WHERE verdict = 'refused'";
+    desk.world.until("the key is refused", async |world| world.number(is_refused).await > 0).await;
+    let adjust = ["quantity", "adjust", &sku, &warehouse, "1", "--key", "w", "--wait=4s"];
+    let waited = desk.run(&adjust).await;
+    let note = String::from_utf8_lossy(&waited.stderr).into_owned();
+    assert!(note.contains("the platform refuses the"), "{note}");
+    let shown = desk.text(&["outbox", "show", "w"]).await;
+    assert!(shown.contains("the platform refuses the"), "{shown}");
+    working.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_in_the_configuration_leaves_the_commands_of_the_database() {
     let (desk, sku, warehouse) = read_desk().await;
@@ -106,11 +123,15 @@ async fn an_account_refused_at_the_start_is_in_status_until_a_start_is_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_waits_for_the_next_run_is_told_and_without_a_sku_the_first_step() {
+async fn without_a_tracked_sku_status_names_the_first_step() {
     let empty = Desk::new().await;
     empty.world.once().await;
     let text = empty.text(&["status"]).await;
     assert!(text.starts_with("no SKU is tracked") && text.contains("tallyd sku import FILE"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_waits_for_the_next_run_once_is_told() {
     let (desk, sku, warehouse) = read_desk().await;
     assert!(desk.text(&["status"]).await.starts_with("all is well"));
     desk.text(&["quantity", "adjust", &sku, &warehouse, "1"]).await;

@@ -7,7 +7,8 @@ use super::told::{Rules, data, told};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::client::{PlatformRequest, PlatformResponse};
-use tallyd::model::{JobKind, Operation};
+use tallyd::daemon::run_job;
+use tallyd::model::{JobKind, Operation, RunTrigger};
 
 const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
 const SUM: &str = "SELECT CAST(sum(quantity) AS BIGINT) FROM stock";
@@ -273,9 +274,9 @@ async fn a_list_that_changes_between_its_pages_calls_nothing_missing() {
     rules.clear();
     rules.say(Operation::ListSuppliers, page([&[1, 2], &[4]], [4, 3]));
     let summary = dock.run(JobKind::Suppliers).await;
-    assert!(summary.contains("the list changed while it was read"), "{summary}");
     let missing = "SELECT count(*) FROM supplier WHERE missing_since_ms IS NOT NULL";
     assert_eq!((dock.number("SELECT count(*) FROM supplier").await, dock.number(missing).await), (4, 0));
+    assert!(summary.contains("the list changed while it was read"), "{summary}");
 }
 
 /// A shop cuts a title within an emoji. The title decides nothing.
@@ -291,4 +292,42 @@ async fn a_title_that_is_no_text_costs_no_line_and_stops_no_parcel() {
     dock.change("s", "shipment.create", json!({"order_id": order})).await;
     dock.push().await;
     assert_eq!((dock.state("s").await, dock.left(order).await), ("applied".into(), vec![0, 0]));
+}
+
+async fn has_unreadable(dock: &Dock) -> bool {
+    let (_, said) = dock.tallyd(&["status", "--json"]).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    said["findings"].as_array().unwrap().iter().any(|found| found["code"] == "unreadable")
+}
+
+#[tokio::test]
+async fn an_answer_of_which_nothing_can_be_read_is_not_well() {
+    let (dock, rules) = told().await;
+    dock.track_all_skus().await;
+    dock.run(JobKind::Balances).await;
+    assert!(!has_unreadable(&dock).await);
+    rules.say(Operation::GetProductBalances, |_, response| {
+        let mut records: Value = serde_json::from_slice(&response.body).unwrap();
+        records.as_array_mut().unwrap().iter_mut().for_each(|record| record["Warehouses"] = json!("none"));
+        response.body = records.to_string().into_bytes();
+    });
+    dock.later(Duration::from_secs(30));
+    dock.run(JobKind::Balances).await;
+    assert!(has_unreadable(&dock).await, "one broken record may be odd, a whole answer of them is not");
+}
+
+#[tokio::test]
+async fn a_good_read_that_a_person_asked_for_ends_the_finding_of_an_unreadable_record() {
+    let (dock, rules) = told().await;
+    rules.say(Operation::ListSuppliers, |_, response| {
+        data(response, |suppliers| suppliers[0] = json!({"Id": "many", "Name": "S"}));
+    });
+    for _ in 0..2 {
+        dock.later(Duration::from_secs(30));
+        dock.run(JobKind::Suppliers).await;
+    }
+    assert!(has_unreadable(&dock).await);
+    rules.clear();
+    run_job(dock.daemon().context(), JobKind::Suppliers, RunTrigger::Operator).await.unwrap();
+    assert!(!has_unreadable(&dock).await);
 }

@@ -175,6 +175,34 @@ async fn lines_that_contradict_each_other_are_refused_with_both_and_counts_are_a
     assert_eq!(desk.queued().await, 2);
 }
 
+/// A browser names a second download so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_downloaded_again_is_not_booked_again() {
+    let desk = FileDesk::new().await;
+    assert_eq!(desk.moves("receipts.csv", &["5", "2"], &[]).await.0, 0);
+    for name in ["receipts (1).csv", "goods.csv"] {
+        let (code, said) = desk.moves(name, &["5", "2"], &[]).await;
+        assert_eq!((code, desk.moved().await), (1, 7), "{name}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slip_in_the_name_of_a_column_refuses_the_file_and_an_empty_one_is_no_success() {
+    let desk = FileDesk::new().await;
+    let line = format!("{},{},9,2026-01-01T08:00:00Z\n", desk.sku, desk.warehouse);
+    let count = format!("sku,warehouse_id,quantity,countedat\n{line}");
+    let tracking = "shipment_id,tracking_number,carrier\n7,1Z1,3\n".to_owned();
+    for (command, text, meant) in [("quantity", count, "counted_at"), ("tracking", tracking, "carrier_id")] {
+        let (code, said) = desk.import(command, "slip.csv", text.as_bytes(), &[]).await;
+        assert_eq!((code, desk.queued().await), (1, 0), "{said}");
+        assert!(said.contains(&format!("did you mean `{meant}`")), "{said}");
+    }
+    for text in ["", "sku,warehouse_id,delta\n"] {
+        let (code, said) = desk.import("quantity", "empty.csv", text.as_bytes(), &[]).await;
+        assert_eq!(code, 1, "{text:?}: {said}");
+    }
+}
+
 /// A spreadsheet's file with one mark too few: the lines below it are text of one field.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quotation_mark_that_is_never_closed_refuses_the_file_with_its_line() {

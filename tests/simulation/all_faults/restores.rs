@@ -19,10 +19,14 @@ use tallyd::store::Durability;
 const UNSEEN: &str =
     "SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt') AND kind NOT LIKE 'quantity.%'";
 
+/// Age of a copy to which its numbers may be fresh.
+const YOUNG_MS: i64 = 10_000;
+
 /// The knowledge that outlives a restore.
 #[derive(Debug, Default)]
 pub struct Restores {
     copy: Option<DatabaseCopy>,
+    copied_ms: i64,
     /// Changes that were final before a restore, with their effect.
     pub known: BTreeMap<String, Fate>,
     /// Quantities of the calls in flight at a restore, by change.
@@ -46,9 +50,10 @@ impl Trial {
             return;
         }
         // After a read of all balances, the numbers in the copy are fresh for a moment.
-        if self.hands.percent(50) {
+        if self.hands.percent(80) {
             self.world.run_now(JobKind::Balances).await;
         }
+        self.restores.copied_ms = self.world.clock.now_ms();
         self.restores.copy = Some(match by {
             _ if self.world.location.server().is_some() => self.world.dump().await,
             CopyBy::Product => self.world.back_up().await,
@@ -145,7 +150,8 @@ impl Trial {
         let mut levels: Vec<Level> =
             written.into_iter().filter(|level| self.truth.contains_key(level)).collect();
         // A person who decides at once ends the hold while the copy's numbers are as young as they can be.
-        if self.hands.percent(50) {
+        let is_young = self.world.clock.now_ms() < self.restores.copied_ms + YOUNG_MS;
+        if is_young || self.hands.percent(30) {
             self.release_restored().await;
             self.count("restores decided at once");
         }
