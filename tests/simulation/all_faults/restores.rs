@@ -19,6 +19,8 @@ use tallyd::store::Durability;
 const UNSEEN: &str =
     "SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt') AND kind NOT LIKE 'quantity.%'";
 
+const IN_FLIGHT: &str = "SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt')";
+
 /// Age of a copy to which its numbers may be fresh.
 const YOUNG_MS: i64 = 10_000;
 
@@ -69,6 +71,7 @@ impl Trial {
             return;
         }
         let Some(copy) = self.restores.copy.take() else { return };
+        let is_quiet = self.world.number(IN_FLIGHT).await == 0;
         self.refuse(false).await;
         self.judge_levels().await;
         self.auditor(super::super::auditor::Auditor::daemon_died);
@@ -98,7 +101,7 @@ impl Trial {
         self.count("restores");
         self.judge_lost().await;
         self.judge_replay().await;
-        self.after_restore(&lost).await;
+        self.after_restore(&lost, is_quiet).await;
     }
 
     /// Stores the fate of every change, and the calls in flight; returns the changes as their programs keep them.
@@ -136,7 +139,7 @@ impl Trial {
     }
 
     /// Counts a stock level whose last writes the copy lacks, and reports a movement of another one, at once.
-    async fn after_restore(&mut self, lost: &[KeptChange]) {
+    async fn after_restore(&mut self, lost: &[KeptChange], is_quiet: bool) {
         let done = lost.iter().filter(|change| self.restores.is_done(&change.key));
         let written: BTreeSet<Level> = done
             .filter(|change| change.kind.starts_with("quantity."))
@@ -149,9 +152,10 @@ impl Trial {
             .collect();
         let mut levels: Vec<Level> =
             written.into_iter().filter(|level| self.truth.contains_key(level)).collect();
-        // A person who decides at once ends the hold while the copy's numbers are as young as they can be.
+        // A person who decides at once ends the hold while the copy's numbers are as young as they can be. Nobody sees at
+        // the platform what a call on its way will do.
         let is_young = self.world.clock.now_ms() < self.restores.copied_ms + YOUNG_MS;
-        if is_young || self.hands.percent(30) {
+        if is_quiet && (is_young || self.hands.percent(30)) {
             self.release_restored().await;
             self.count("restores decided at once");
         }
