@@ -155,7 +155,8 @@ impl Trial {
         // A person who decides at once ends the hold while the copy's numbers are as young as they can be. Nobody sees at
         // the platform what a call on its way will do.
         let is_young = self.world.clock.now_ms() < self.restores.copied_ms + YOUNG_MS;
-        if is_quiet && (is_young || self.hands.percent(30)) {
+        let at_once = is_young || self.hands.percent(30);
+        if at_once && is_quiet {
             self.release_restored().await;
             self.count("restores decided at once");
         }
