@@ -108,9 +108,9 @@ async fn apply_answer(
             let levels = projection::levels_in_order(write, entries, &open).await?;
             projection::project_quantity_answer(write, id, (end.position, at), &levels, &answer).await?;
         }
-        ParsedRequest::Product(..) => {
+        ParsedRequest::Product(product, _) => {
             let open = write.stock_level_writes_open(id).await?;
-            if let Ok(answer) = wire::decode_product_answer(body) {
+            if let Ok(answer) = wire::decode_product_update(body, *product) {
                 projection::project_product_answer(write, id, (end.position, at), &open, &answer).await?;
             }
         }

@@ -42,6 +42,9 @@ pub struct ProductBalance<'a> {
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct WarehouseBalance<'a> {
+    /// The product, repeated.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    product_id: Option<ProductId>,
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
@@ -116,7 +119,9 @@ type BalanceRecords<'a> = (Vec<ProductBalance<'a>>, Vec<ParkedRecord>);
 
 fn read_balances<'a>(what: &'static str, list: &'a str) -> Result<BalanceRecords<'a>, MalformedBody> {
     match read_list(list) {
-        Some(records) if !hold_duplicates(&records) => Ok((records, Vec::new())),
+        Some(records) if !hold_duplicates(&records) && !records.iter().any(names_another) => {
+            Ok((records, Vec::new()))
+        }
         _ => read_one_by_one(what, list),
     }
 }
@@ -135,6 +140,15 @@ fn hold_duplicates(records: &[ProductBalance<'_>]) -> bool {
     let mut seen = BTreeSet::new();
     let mut is_twice = || !records.iter().all(|record| seen.insert(record.sku.as_str()));
     records.iter().any(holds_twice) || (!are_in_step() && is_twice())
+}
+
+/// Returns true if an entry of the record names another product.
+fn names_another(record: &ProductBalance<'_>) -> bool {
+    record.warehouses.iter().any(|level| is_of_another(record.id, level))
+}
+
+fn is_of_another(product: Option<ProductId>, level: &WarehouseBalance<'_>) -> bool {
+    product.zip(level.product_id).is_some_and(|(product, named)| product != named)
 }
 
 /// Reads an odd answer record by record. Equal records of one SKU count once; differing ones are parked.
@@ -203,6 +217,9 @@ fn read_balance<'a>(index: usize, raw: &'a RawValue) -> (Option<ProductBalance<'
     let (mut parked, mut differing) = (Vec::new(), BTreeSet::new());
     for (at, entry) in product.warehouses.into_iter().enumerate() {
         let why = match serde_json::from_str(entry.get()) {
+            Ok(LenientObject(warehouse)) if is_of_another(product.id, &warehouse) => {
+                format!("Warehouses[{at}]: it names another product than its record")
+            }
             Ok(LenientObject(warehouse)) => match add_entry(&mut warehouses, &mut differing, warehouse) {
                 Ok(()) => continue,
                 Err(id) => format!("Warehouses[{at}]: warehouse {id} occurs twice with different quantities"),
@@ -279,7 +296,7 @@ mod tests {
     #[test]
     fn a_whole_balance_is_read() {
         let body = br#"[{"Id":9007199254740993,"Sku":"A","QuantityOnHand":28.0,"UPC":"40063","New":{"x":[1]},
-            "Warehouses":[{"ProductId":1,"WarehouseId":7.0,"QuantityOnHand":-2,"WarehouseSKU":"A-7",
+            "Warehouses":[{"ProductId":9007199254740993,"WarehouseId":7.0,"QuantityOnHand":-2,"WarehouseSKU":"A-7",
             "IsActive":true,"IncludeInSyncBalance":false}]}]"#;
         let decoded = decode_balances(body).unwrap();
         let expected = ProductBalance {
@@ -288,6 +305,7 @@ mod tests {
             quantity_on_hand: Some(28),
             upc: Some("40063".into()),
             warehouses: vec![WarehouseBalance {
+                product_id: Some(ProductId(9_007_199_254_740_993)),
                 warehouse_id: WarehouseId(7),
                 quantity_on_hand: -2,
                 warehouse_sku: Some("A-7".into()),
@@ -328,6 +346,12 @@ mod tests {
                 Some(0),
                 1,
             ),
+            (
+                r#"{"Id":5,"Sku":"A","Warehouses":[{"ProductId":6,"WarehouseId":7,"QuantityOnHand":3}]}"#,
+                Some(0),
+                1,
+            ),
+            (r#"{"Sku":"A","Warehouses":[{"ProductId":6,"WarehouseId":7,"QuantityOnHand":3}]}"#, Some(1), 0),
             (r#"{"Sku":"A","Warehouses":"many"}"#, None, 1),
             (r#"{"Sku":"A","QuantityOnHand":2.5,"Warehouses":[]}"#, None, 1),
             (r#"{"Sku":" ","Warehouses":[]}"#, None, 1),

@@ -98,6 +98,15 @@ pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, Malfor
     decode_enveloped::<WriteAnswer<Product>, _>("the product", body)
 }
 
+/// Reads the answer of *Update product* for this product. An answer about another product is unreadable.
+pub fn decode_product_update(body: &[u8], asked: ProductId) -> Result<WriteAnswer<Product>, MalformedBody> {
+    let answer = decode_product_answer(body)?;
+    if answer.record.as_ref().is_some_and(|product| product.id != asked) {
+        return Err(MalformedBody::new("the product", "it is another than the one asked for"));
+    }
+    Ok(answer)
+}
+
 /// A component of a kit (*Get kit components*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct KitComponent {

@@ -14,7 +14,7 @@ use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::{self, ReadOrigin, TimedRead, product_key};
 use crate::exec::quarantine::EntryRoute;
-use crate::model::{ChangeId, ExchangeId, Operation, Position, Quantity, Sku, WarehouseId};
+use crate::model::{ChangeId, ExchangeId, Operation, Position, ProductId, Quantity, Sku, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
 use crate::push::brake::judge_update;
@@ -76,7 +76,7 @@ pub(super) async fn deliver_update(
     }
     let request = wire::update_product(body);
     // In doubt, the stock levels stay occupied until the update can no longer take effect.
-    let accepted = AcceptedProductUpdate { id, sku: &sku, writes };
+    let accepted = AcceptedProductUpdate { id, product: change.product_id, sku: &sku, writes };
     deliver.send_entries(request, std::slice::from_ref(&entry), writes, &accepted).await?;
     Ok(true)
 }
@@ -192,6 +192,7 @@ fn plan_update(
 /// Accepted answer to the update of a product, whose stock levels keep their quantities.
 struct AcceptedProductUpdate<'a> {
     id: ChangeId,
+    product: ProductId,
     sku: &'a Sku,
     writes: &'a [StockLevelWrite],
 }
@@ -203,7 +204,7 @@ impl RecordAnswer for AcceptedProductUpdate<'_> {
         answer: &AnsweredExchange,
         ended: Position,
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let parsed = wire::decode_product_answer(&answer.reply.body);
+        let parsed = wire::decode_product_update(&answer.reply.body, self.product);
         if let Ok(parsed) = &parsed {
             let when = (ended, answer.sent_at);
             projection::project_product_answer(write, answer.id, when, self.writes, parsed).await?;

@@ -2,6 +2,7 @@
 //!
 //! Nothing that an answer lacks is gone, and nothing of another subject is taken for the one asked for.
 
+use super::creates::{product, update_of};
 use super::support::{BALANCES, Dock, SHIP, UPDATE};
 use super::told::{Rules, data, told};
 use serde_json::{Value, json};
@@ -110,6 +111,34 @@ async fn best_sellers_of_another_month_are_no_report() {
         dock.run(JobKind::TopSelling).await;
     }
     assert_eq!(dock.number("SELECT count(*) FROM report_month").await, 0);
+}
+
+#[tokio::test]
+async fn an_update_that_is_answered_with_another_product_is_in_doubt_and_brings_no_fact() {
+    let (dock, rules) = told().await;
+    let made = product(&dock, "UPD-9").await;
+    rules.say(Operation::UpdateProduct, |_, response| {
+        let mut said: Value = serde_json::from_slice(&response.body).unwrap();
+        said["data"]["Product"]["Id"] = json!(4711);
+        response.body = said.to_string().into_bytes();
+    });
+    dock.change("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!((dock.state("u").await, dock.reason("u").await), ("in_doubt".into(), "unmatched".into()));
+    assert_eq!(dock.number("SELECT count(*) FROM product WHERE product_id = 4711").await, 0);
+}
+
+#[tokio::test]
+async fn a_stock_level_that_names_another_product_than_its_record_changes_nothing() {
+    let (dock, _) = changed_balances(|record| {
+        for level in record["Warehouses"].as_array_mut().unwrap() {
+            (level["ProductId"], level["QuantityOnHand"]) = (json!(4711), json!(900_000));
+        }
+    })
+    .await;
+    dock.later(Duration::from_secs(30));
+    dock.run(JobKind::Balances).await;
+    assert_eq!(dock.number("SELECT count(*) FROM stock WHERE quantity = 900000").await, 0);
 }
 
 #[tokio::test]
@@ -235,8 +264,9 @@ async fn a_count_has_no_base_of_the_product_that_had_its_sku_before() {
             let records_of = records.as_array_mut().unwrap().iter_mut();
             records_of.filter(|record| record["Sku"] == json!(sku)).for_each(|record| {
                 record["Id"] = json!(4711);
-                let levels = record["Warehouses"].as_array_mut().unwrap();
-                levels.iter_mut().for_each(|level| level["QuantityOnHand"] = json!(0));
+                for level in record["Warehouses"].as_array_mut().unwrap() {
+                    (level["ProductId"], level["QuantityOnHand"]) = (json!(4711), json!(0));
+                }
             });
             response.body = records.to_string().into_bytes();
         });

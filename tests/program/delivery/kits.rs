@@ -152,9 +152,11 @@ async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
     rules.say(Operation::GetProductBalances, move |_, response| {
         let mut products: Value = serde_json::from_slice(&response.body).unwrap();
         let products_of = products.as_array_mut().unwrap().iter_mut();
-        products_of
-            .filter(|product| product["Sku"] == json!(sku))
-            .for_each(|product| product["Id"] = json!(4711));
+        products_of.filter(|product| product["Sku"] == json!(sku)).for_each(|product| {
+            product["Id"] = json!(4711);
+            let levels = product["Warehouses"].as_array_mut().unwrap();
+            levels.iter_mut().for_each(|level| level["ProductId"] = json!(4711));
+        });
         response.body = products.to_string().into_bytes();
     });
     adjust(&dock, "sale", &plain).await;
