@@ -11,12 +11,10 @@ use super::preflight::ReadOrigin;
 use super::quarantine::FailureCause;
 use crate::client::{Verdict, wire};
 use crate::model::{Operation, Sku};
-use crate::reconcile::isolation::FailedGroups;
+use crate::reconcile::isolation::SuspectQueue;
 use std::time::Duration;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
-/// Most failures in a row. The cause is then the platform, and a later run reads the rest.
-const FAILURES_MAX: usize = 6;
 
 #[derive(Debug)]
 pub(crate) enum PageRead {
@@ -136,9 +134,8 @@ pub(crate) async fn read_page(
 
 pub(crate) struct BalancesReader<'a> {
     origin: ReadOrigin<'a>,
-    pending_parts: FailedGroups<Sku>,
+    suspects: SuspectQueue<Sku>,
     with_witnesses: bool,
-    failures: usize,
     pub(crate) pages_read: u64,
     pub(crate) unread_reason: Option<String>,
 }
@@ -146,10 +143,9 @@ pub(crate) struct BalancesReader<'a> {
 impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
     pub(crate) fn new(origin: ReadOrigin<'a>, skus: &[Sku], size: usize) -> Self {
-        let mut pending_parts = FailedGroups::default();
-        skus.chunks(size.max(1)).for_each(|page| pending_parts.retry_together(page.to_vec()));
-        let (with_witnesses, failures, pages_read, unread_reason) = (false, 0, 0, None);
-        Self { origin, pending_parts, with_witnesses, failures, pages_read, unread_reason }
+        let mut suspects = SuspectQueue::default();
+        skus.chunks(size.max(1)).for_each(|page| suspects.add(page.to_vec()));
+        Self { origin, suspects, with_witnesses: false, pages_read: 0, unread_reason: None }
     }
 
     /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
@@ -164,15 +160,18 @@ impl<'a> BalancesReader<'a> {
 
     /// Returns the next page: its answer, which is recorded, and its SKUs.
     pub(crate) async fn next_page(&mut self) -> Result<Option<(AnsweredExchange, Vec<Sku>)>, JobError> {
-        while self.failures < FAILURES_MAX {
-            let Some(page) = self.pending_parts.next_part() else { break };
+        let context = self.origin.context;
+        while !self.suspects.is_exhausted() {
+            let Some(page) = self.suspects.take() else { break };
+            context.pause_until(self.suspects.not_before()).await?;
             let beside = match self.with_witnesses {
-                true => self.origin.context.store.skus_beside(&page).await?,
+                true => context.store.skus_beside(&page).await?,
                 false => Vec::new(),
             };
             match read_page(self.origin, &page, beside).await? {
                 PageRead::Recorded { answer, .. } => {
-                    (self.failures, self.pages_read) = (0, self.pages_read + 1);
+                    self.suspects.succeeded();
+                    self.pages_read += 1;
                     return Ok(Some((*answer, page)));
                 }
                 PageRead::Unsent(why) => {
@@ -180,8 +179,9 @@ impl<'a> BalancesReader<'a> {
                     break;
                 }
                 PageRead::Failed { why, .. } => {
-                    self.pending_parts.split_failed(page);
-                    (self.failures, self.unread_reason) = (self.failures + 1, Some(why));
+                    // A later run reads an isolated SKU.
+                    drop(self.suspects.failed(page, context.moment()));
+                    self.unread_reason = Some(why);
                 }
             }
         }

@@ -4,13 +4,13 @@
 //! Waiting for a reservation is no failed attempt. A read is repeated within its run. A write is never
 //! repeated: its retry is a new plan.
 
+use super::quarantine::FailureCause;
 use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
 use crate::client::{CallReply, PlatformRequest, SendCheck, ThrottleKind, Verdict};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RetryDelays, RunId, Timestamp};
-use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use std::sync::{Arc, OnceLock};
@@ -288,38 +288,33 @@ impl JobContext {
         }
     }
 
+    /// Waits until this moment; fails if the daemon stops.
+    pub(crate) async fn pause_until(&self, until: Option<Moment>) -> Result<(), JobError> {
+        match until.map(|until| until.duration_since(self.moment())) {
+            Some(delay) if !delay.is_zero() => self.pause_or_stop(delay).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Fails if a repetition of the request is useless.
-    async fn check_permanent(&self, run: RunId, what: &str, reply: &CallReply) -> Result<(), JobError> {
+    pub(crate) async fn check_permanent(
+        &self,
+        run: RunId,
+        what: &str,
+        reply: &CallReply,
+    ) -> Result<(), JobError> {
+        let cause = self.classify_failure(run, reply).await?;
         let (what, why) = (what.to_owned(), reply_message(reply));
         match reply.verdict {
+            Verdict::Rejected { .. } | Verdict::Refused { .. } if cause == FailureCause::Entry => {
+                Err(JobError::Rejected { what, why, status: reply.status })
+            }
+            Verdict::Rejected { .. } | Verdict::Refused { .. } => Err(JobError::GivenUp { what, why }),
             Verdict::Accepted
             | Verdict::Throttled(_)
             | Verdict::Transient
             | Verdict::NotSent
             | Verdict::InDoubt => Ok(()),
-            Verdict::Rejected { status } => Err(JobError::Rejected { what, why, status: Some(status) }),
-            Verdict::Refused { may_be_id } => match self.means_content(run, reply, may_be_id).await? {
-                true => Err(JobError::Rejected { what, why, status: reply.status }),
-                false => Err(JobError::GivenUp { what, why }),
-            },
-        }
-    }
-
-    /// Returns true if a refusal means the content, because the key works; false if a probe shows neither.
-    ///
-    /// # Errors
-    /// [`JobError::KeyRefused`] if the refusal means the key.
-    pub(super) async fn means_content(
-        &self,
-        run: RunId,
-        reply: &CallReply,
-        may_be_id: bool,
-    ) -> Result<bool, JobError> {
-        let key = if may_be_id { super::probe_key(self, run).await?.key } else { KeyState::Refused };
-        match key {
-            KeyState::Works => Ok(true),
-            KeyState::NotKnown => Ok(false),
-            KeyState::Refused => Err(self.key_refused(reply)),
         }
     }
 
@@ -340,16 +335,6 @@ impl JobContext {
              key into its file"
         );
         JobError::KeyRefused(why)
-    }
-
-    /// Fails if a repetition of the request is useless. Does not fail if a smaller page may help.
-    pub(crate) async fn fail_if_permanent(
-        &self,
-        run: RunId,
-        what: &str,
-        reply: &CallReply,
-    ) -> Result<(), JobError> {
-        if reply.may_shrink_page() { Ok(()) } else { self.check_permanent(run, what, reply).await }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Table of the platform's lists: the request, the parser and the projection of each.
 
 use super::call::READ_ATTEMPTS;
-use super::pager::{ListProgress, ListReader, ProjectPage, project_to};
+use super::pager::{ListProgress, PagedList};
+use super::preflight::ReadOrigin;
 use super::{JobContext, JobError};
-use crate::client::wire;
-use crate::model::{RunId, WarehouseId};
+use crate::client::wire::{self, HealthMonth, ListingTemplate, ShipmentItem, Warehouse};
+use crate::model::{Lane, RunId, ShipmentId, StorefrontId, WarehouseId};
 use crate::projection;
 use crate::store::PlatformList;
 use std::collections::BTreeSet;
@@ -16,43 +17,34 @@ pub(crate) async fn read_list(
     run: RunId,
     list: PlatformList,
 ) -> Result<ListProgress, JobError> {
-    let reader = ListReader { attempts, context, run, list };
-    match list {
+    let origin = ReadOrigin { context, run, lane: Lane::Poll };
+    let progress = match list {
         PlatformList::Warehouses => {
-            let project = &project_to(list);
-            reader.read_pages(wire::list_warehouses, wire::decode_warehouses, |row| row.id.0, project).await
+            warehouses().with_record_facts().read_pages(origin, attempts, false).await?.1
         }
         PlatformList::Suppliers => {
-            let project = &project_to(list);
-            reader.read_pages(wire::list_suppliers, wire::decode_suppliers, |row| row.id.0, project).await
+            let list = PagedList::new(list, wire::list_suppliers, wire::decode_suppliers, |row| row.id.0);
+            list.with_record_facts().read_pages(origin, attempts, false).await?.1
         }
         PlatformList::Storefronts => {
-            let project = &project_to(list);
-            reader.read_pages(wire::list_storefronts, wire::decode_storefronts, |row| row.id.0, project).await
+            let list = PagedList::new(list, wire::list_storefronts, wire::decode_storefronts, |row| row.id.0);
+            list.with_record_facts().read_pages(origin, attempts, false).await?.1
         }
-        PlatformList::Templates(storefront) => {
-            let request = |paging| wire::list_listing_templates(storefront, None, paging);
-            let decode = |body: &_| wire::decode_listing_templates(body, storefront);
-            reader.read_pages(request, decode, |row| row.id, &project_to(list)).await
+        PlatformList::Templates(of) => {
+            templates(of, None).with_record_facts().read_pages(origin, attempts, false).await?.1
         }
-        PlatformList::ShipmentItems(shipment) => {
-            let request = |paging| wire::shipment_line_items(shipment, paging);
-            let project: &ProjectPage<_> = &move |(write, answer, page)| {
-                let (id, sent_at) = (answer.id, answer.sent_at);
-                Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
-            };
-            let decode = |body: &_| wire::decode_shipment_line_items(body, shipment);
-            reader.read_pages(request, decode, |row| row.id.0, project).await
-        }
+        PlatformList::ShipmentItems(of) => shipment_items(of).read_pages(origin, attempts, false).await?.1,
         PlatformList::HealthMonths => {
             let request = |paging| wire::business_health(None, paging);
-            let project: &ProjectPage<_> = &|(write, answer, page)| {
+            let id = |row: &HealthMonth| row.year * 100 + row.month;
+            let list = PagedList::new(list, request, wire::decode_business_health, id);
+            let list = list.with_facts(|(write, answer, page)| {
                 Box::pin(projection::project_business_health(write, answer.id, answer.sent_at, page))
-            };
-            let id = |row: &wire::HealthMonth| row.year * 100 + row.month;
-            reader.read_pages(request, wire::decode_business_health, id, project).await
+            });
+            list.read_pages(origin, attempts, false).await?.1
         }
-    }
+    };
+    progress.require_some(list)
 }
 
 /// Reads the warehouses. Returns their ids if the list came whole and every record is readable.
@@ -62,4 +54,26 @@ pub(crate) async fn read_warehouse_ids(
 ) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
     let listed = read_list(READ_ATTEMPTS, context, run, PlatformList::Warehouses).await?.into_whole_ids();
     Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))
+}
+
+pub(crate) fn warehouses() -> PagedList<Warehouse> {
+    PagedList::new(PlatformList::Warehouses, wire::list_warehouses, wire::decode_warehouses, |row| row.id.0)
+}
+
+pub(super) fn shipment_items(shipment: ShipmentId) -> PagedList<ShipmentItem> {
+    let request = move |paging| wire::shipment_line_items(shipment, paging);
+    let decode = move |body: &_| wire::decode_shipment_line_items(body, shipment);
+    PagedList::new(PlatformList::ShipmentItems(shipment), request, decode, |row| row.id.0).with_facts(
+        move |(write, answer, page)| {
+            let (id, sent_at) = (answer.id, answer.sent_at);
+            Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
+        },
+    )
+}
+
+/// Returns the storefront's templates, with `name` only those whose name contains it.
+pub(super) fn templates(storefront: StorefrontId, name: Option<String>) -> PagedList<ListingTemplate> {
+    let request = move |paging| wire::list_listing_templates(storefront, name.as_deref(), paging);
+    let decode = move |body: &_| wire::decode_listing_templates(body, storefront);
+    PagedList::new(PlatformList::Templates(storefront), request, decode, |row| row.id)
 }

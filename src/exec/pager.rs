@@ -5,10 +5,11 @@
 //! nothing.
 
 use super::call::AnsweredExchange;
-use super::{JobContext, JobError, RunReport};
+use super::preflight::{ReadOrigin, TimedRead};
+use super::{JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
-use crate::model::{Lane, RunId, counted};
+use crate::model::counted;
 use crate::projection;
 use crate::store::{PlatformList, StoreError, WriteTransaction};
 use serde::Serialize;
@@ -16,32 +17,32 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 
 /// Most pages of a list; it ends an endless list.
-pub(crate) const PAGES_MAX: u32 = 500;
+const PAGES_MAX: u32 = 500;
 
 /// Page with its answer, in the transaction that records it.
 type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
 /// Projection of a page. Its output is the number of new or changed records.
 type PageProjection<'p> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send + 'p>>;
-pub(super) type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync;
+type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Send + Sync;
 
-/// Returns the projection of a list whose records are stored as they are.
-pub(super) fn project_to<T: Serialize + Sync>(
-    list: PlatformList,
-) -> impl for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Sync {
-    move |(write, answer, page)| Box::pin(projection::project_list(write, answer.id, list, page))
-}
-
-pub(super) struct ListReader<'a> {
-    pub(super) attempts: usize,
-    pub(super) context: &'a JobContext,
-    pub(super) run: RunId,
+/// List of records of one type: its requests, its parser and the projection of a page.
+pub(crate) struct PagedList<T> {
     pub(super) list: PlatformList,
+    request: Box<dyn Fn(PageParams) -> PlatformRequest + Send + Sync>,
+    decode: Box<dyn Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody> + Send + Sync>,
+    id: fn(&T) -> i64,
+    /// Without it, the answers are recorded as not applied.
+    project: Option<Box<ProjectPage<T>>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ListProgress {
-    listed: BTreeSet<i64>,
+    /// Number of records that were known before.
+    known: i64,
+    pub(crate) listed: BTreeSet<i64>,
     parked: usize,
+    /// Reason why the first of these is unreadable.
+    parked_why: Option<String>,
     /// The platform's own count (`TotalNumberOfEntries`).
     total: Option<i64>,
     /// Number of new, changed and missing records.
@@ -51,41 +52,70 @@ pub(crate) struct ListProgress {
     has_moved: bool,
 }
 
-impl ListReader<'_> {
-    pub(super) async fn read_pages<T>(
-        self,
-        request: impl Fn(PageParams) -> PlatformRequest,
-        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
+impl<T: Serialize + Sync + 'static> PagedList<T> {
+    /// Returns the list for reads whose records are stored as they are.
+    pub(super) fn with_record_facts(self) -> Self {
+        let list = self.list;
+        self.with_facts(move |(write, answer, page)| {
+            Box::pin(projection::project_list(write, answer.id, list, page))
+        })
+    }
+}
+
+impl<T> PagedList<T> {
+    pub(super) fn new(
+        list: PlatformList,
+        request: impl Fn(PageParams) -> PlatformRequest + Send + Sync + 'static,
+        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody> + Send + Sync + 'static,
         id: fn(&T) -> i64,
-        project: &ProjectPage<T>,
-    ) -> Result<ListProgress, JobError> {
-        let Self { attempts, context, run, list } = self;
-        let (name, known) = (list_name(list), context.store.list_known_count(list).await?);
-        let (mut progress, mut paging) = (ListProgress::default(), PageParams::FIRST);
+    ) -> Self {
+        Self { list, request: Box::new(request), decode: Box::new(decode), id, project: None }
+    }
+
+    pub(super) fn with_facts(
+        self,
+        project: impl for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> + Send + Sync + 'static,
+    ) -> Self {
+        Self { project: Some(Box::new(project)), ..self }
+    }
+
+    /// Reads to the last page, with at most `attempts` attempts at each. Returns the records only if they are `kept`.
+    pub(crate) async fn read_pages(
+        &self,
+        origin: ReadOrigin<'_>,
+        attempts: usize,
+        kept: bool,
+    ) -> Result<(TimedRead<Vec<T>>, ListProgress), JobError> {
+        let ReadOrigin { context, run, lane } = origin;
+        let (name, known) = (list_name(self.list), context.store.list_known_count(self.list).await?);
+        let (mut progress, mut read) = (ListProgress { known, ..ListProgress::default() }, None);
+        let mut paging = PageParams::FIRST;
         loop {
-            let asked = request(paging);
+            let asked = (self.request)(paging);
             let (answer, page) =
-                context.read_decoded(attempts, run, Lane::Poll, &name, &asked, &decode).await?;
-            let mut write = context.begin_recording(&answer).await?;
-            progress.changed += project((&mut write, &answer, &page)).await?;
-            let goes_on = progress.add_page(&page, id);
-            if !goes_on && progress.is_whole() && (known == 0 || !progress.listed.is_empty()) {
-                let listed: Vec<i64> = progress.listed.iter().copied().collect();
-                progress.changed += write.list_complete(list, &listed, answer.sent_at).await?;
+                context.read_decoded(attempts, run, lane, &name, &asked, &self.decode).await?;
+            let goes_on = progress.add_page(&page, self.id);
+            if let Some(project) = &self.project {
+                let mut write = context.begin_recording(&answer).await?;
+                progress.changed += project((&mut write, &answer, &page)).await?;
+                // A preflight proves its list by the known records, so it marks none of them missing.
+                let completes = !kept || matches!(self.list, PlatformList::ShipmentItems(_));
+                if completes && !goes_on && progress.is_whole() && !progress.is_emptied() {
+                    let listed: Vec<i64> = progress.listed.iter().copied().collect();
+                    progress.changed += write.list_complete(self.list, &listed, answer.sent_at).await?;
+                }
+                write.commit().await?;
+            } else {
+                context.exchange_end_ignored(&answer).await?;
             }
-            write.commit().await?;
+            let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
+            seen.records.extend(page.records.into_iter().filter(|_| kept));
             progress.is_cut = goes_on && paging.number() >= PAGES_MAX;
             if !goes_on || progress.is_cut {
-                break;
+                return Ok((seen, progress));
             }
-            paging = paging.next_page();
+            (read, paging) = (Some(seen), paging.next_page());
         }
-        if progress.listed.is_empty() && known > 0 {
-            let why =
-                format!("the platform lists none of {name}, but {known} were known; nothing was changed");
-            return Err(JobError::Implausible(why));
-        }
-        Ok(progress)
     }
 }
 
@@ -95,6 +125,8 @@ impl ListProgress {
         let before = self.listed.len();
         self.listed.extend(page.records.iter().map(id));
         self.parked += page.parked.len();
+        self.parked_why =
+            self.parked_why.take().or_else(|| page.parked.first().map(|parked| parked.why.clone()));
         self.has_moved |= page.note_total(&mut self.total);
         let brought_nothing = self.listed.len() == before && page.parked.is_empty();
         page.may_have_more() && !brought_nothing
@@ -109,8 +141,37 @@ impl ListProgress {
     }
 
     /// Returns the ids of the list if it was read whole and is not empty.
-    pub(super) fn into_whole_ids(self) -> Option<BTreeSet<i64>> {
+    pub(crate) fn into_whole_ids(self) -> Option<BTreeSet<i64>> {
         (self.is_whole() && !self.listed.is_empty()).then_some(self.listed)
+    }
+
+    fn is_emptied(&self) -> bool {
+        self.listed.is_empty() && self.known > 0
+    }
+
+    /// Fails if the list is empty although records were known.
+    pub(super) fn require_some(self, list: PlatformList) -> Result<Self, JobError> {
+        if !self.is_emptied() {
+            return Ok(self);
+        }
+        let (name, known) = (list_name(list), self.known);
+        let why = format!("the platform lists none of {name}, but {known} were known; nothing was changed");
+        Err(JobError::Implausible(why))
+    }
+
+    /// Fails unless all that the platform counts came and is readable. An absent record may be among the rest.
+    pub(super) fn require_all(&self, list: PlatformList) -> Result<(), JobError> {
+        let (name, came) = (list_name(list), self.listed.len());
+        if let Some(why) = &self.parked_why {
+            return Err(unreadable_part(&name, why));
+        }
+        if self.is_cut || self.has_moved || self.total.is_some_and(|total| total > as_count(came)) {
+            return Err(JobError::Implausible(format!(
+                "the platform returned {came} of {name}, and has more or changed the list meanwhile, so the answer \
+                 decides nothing"
+            )));
+        }
+        Ok(())
     }
 
     /// Returns a remark about a list that was cut or changed while it was read.
@@ -140,12 +201,8 @@ impl ListProgress {
     }
 }
 
-fn as_count(listed: usize) -> i64 {
-    i64::try_from(listed).unwrap_or(i64::MAX)
-}
-
 /// Returns the name of a list for messages: "cannot read …".
-pub(super) fn list_name(list: PlatformList) -> String {
+fn list_name(list: PlatformList) -> String {
     match list {
         PlatformList::Warehouses => "the warehouses".into(),
         PlatformList::Suppliers => "the suppliers".into(),
@@ -154,6 +211,15 @@ pub(super) fn list_name(list: PlatformList) -> String {
         PlatformList::Templates(storefront) => format!("the listing templates of storefront {storefront}"),
         PlatformList::ShipmentItems(shipment) => format!("the items of shipment {shipment}"),
     }
+}
+
+/// Returns the error of an answer of which a part is unreadable. An absent record may be that part.
+pub(super) fn unreadable_part(what: &str, why: &str) -> JobError {
+    JobError::Implausible(format!("a part of {what} is unreadable ({why}), so the answer decides nothing"))
+}
+
+fn as_count(listed: usize) -> i64 {
+    i64::try_from(listed).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

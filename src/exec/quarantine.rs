@@ -9,6 +9,7 @@ use super::{JobContext, JobError};
 use crate::client::{CallReply, Verdict};
 use crate::model::{Operation, RunId, Timestamp};
 use crate::reconcile::isolation::EntryFailures;
+use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, QuarantineRow, StoreError};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -164,9 +165,11 @@ impl JobContext {
         match reply.verdict {
             Verdict::Throttled(_) => Ok(FailureCause::Throttled),
             Verdict::NotSent => Ok(FailureCause::Unsent),
-            Verdict::Refused { may_be_id } => match self.means_content(run, reply, may_be_id).await? {
-                true => Ok(FailureCause::Entry),
-                false => Ok(FailureCause::Unsent),
+            Verdict::Refused { may_be_id: false } => Err(self.key_refused(reply)),
+            Verdict::Refused { may_be_id: true } => match Box::pin(super::probe_key(self, run)).await?.key {
+                KeyState::Works => Ok(FailureCause::Entry),
+                KeyState::NotKnown => Ok(FailureCause::Unsent),
+                KeyState::Refused => Err(self.key_refused(reply)),
             },
             Verdict::Accepted | Verdict::Rejected { .. } | Verdict::Transient | Verdict::InDoubt => {
                 Ok(FailureCause::Entry)

@@ -41,13 +41,11 @@ impl EntriesToRead {
 impl CallDemand {
     pub(crate) fn new(config: &Config, work: EntriesToRead) -> Self {
         let enabled = config.jobs.enabled_schedules();
-        let counts_are_read = enabled.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
         let skus_per_call = usize::try_from(config.jobs.skus_per_call).unwrap_or(1).max(1);
         let demands = enabled.into_iter().map(|(kind, schedule)| JobDemand {
             kind,
             calls: calls_per_run(kind, &work, skus_per_call),
             interval: schedule.interval_hint(),
-            may_hold_back: kind == JobKind::OrderLines && counts_are_read,
         });
         let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
         let bulk = config.limits.own_limit().saturating_sub(config.limits.reserved_calls).max(1);

@@ -51,17 +51,16 @@ impl PushRun<'_> {
                 self.pipeline.own_reads.extend(known);
                 self.pipeline.latency = latency;
                 self.pipeline.is_pace_paid = self.pipeline.in_flight.is_empty();
-                self.pipeline.fault_search.record_success();
+                self.pipeline.fault_search.suspects.succeeded();
                 (levels, None)
             }
             PageRead::Failed { why, is_quarantined } => {
-                let freed = self.pipeline.fault_search.split_page(levels, is_quarantined);
-                if !is_quarantined && !freed.is_empty() {
-                    self.summary.note_failure(format!("{} cannot be read: {why}", freed[0].stock_level.sku));
-                }
+                let freed =
+                    self.pipeline.fault_search.split_page(levels, is_quarantined, self.context.moment());
                 (freed, Some(why))
             }
             PageRead::Unsent(why) => {
+                self.pipeline.fault_search.suspects.note_failure(self.context.moment());
                 self.pipeline.fault_search.add_levels(levels);
                 (Vec::new(), Some(why))
             }
@@ -70,7 +69,12 @@ impl PushRun<'_> {
         self.pipeline
             .backlog
             .put_back(freed.into_iter().map(|asked| (asked.stock_level, asked.is_urgent)).collect());
-        failed.map_or(Ok(()), |why| self.pipeline.fault_search.record_failure(why, self.context.moment()))
+        match failed {
+            Some(why) if self.pipeline.fault_search.suspects.is_exhausted() => {
+                Err(JobError::GivenUp { what: "balances before a push".into(), why })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn handle_sent(&mut self, sent: UpdateOutcome) {

@@ -6,7 +6,7 @@
 //!
 //! # Bounds
 //!
-//! - A read, and a write that was refused as a whole, is halved ([`FailedGroups`]). Of n entries, an entry that
+//! - A read, and a write that was refused as a whole, is halved ([`SuspectQueue`]). Of n entries, an entry that
 //!   always fails is isolated after at most 1 + 2·⌈log₂ n⌉ calls. All others have succeeded then.
 //! - A write of unknown outcome is checked first, after its quiet time. Only entries without effect are sent
 //!   again, in calls of [`resend_size`] entries: isolated if one call was in doubt. Halving would cost each entry
@@ -35,6 +35,10 @@ use std::time::Duration;
 /// A network that loses one answer in four accuses a good entry in one of 64 cases. That entry is retried
 /// after a minute.
 pub const PROOF_FAILURES: usize = 3;
+/// Number of consecutive failures that mean the platform.
+pub const FAILURES_MAX: usize = 12;
+/// Number of consecutive failures that need no pause. A single bad entry causes two or three.
+const UNPAUSED_FAILURES: usize = 2;
 /// Maximum number of calls that resend entries of unknown outcome: as many as a call holds entries.
 const RESEND_CALLS_MAX: usize = 25;
 /// Maximum size of a call with entries that failed together: half of a full call.
@@ -42,48 +46,86 @@ const RESEND_SIZE_MAX: usize = 12;
 /// Number of doublings of the delay for an entry without proof. Its longest delay is two minutes.
 const PAUSE_DOUBLINGS: usize = 1;
 
-/// The parts of failed calls, each to be tried separately.
+/// Search for the entries that make calls fail: the parts of failed calls, each to be tried separately.
+///
+/// Failures without a success between them are tried again with growing pauses.
 #[derive(Debug)]
-pub struct FailedGroups<T>(Vec<Vec<T>>);
+pub struct SuspectQueue<T> {
+    parts: Vec<Vec<T>>,
+    /// Number of consecutive failures.
+    failures: usize,
+    delays: RetryDelays,
+    not_before: Option<Moment>,
+}
 
-impl<T> Default for FailedGroups<T> {
+impl<T> Default for SuspectQueue<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { parts: Vec::new(), failures: 0, delays: RetryDelays::page_retry(), not_before: None }
     }
 }
 
-impl<T> FailedGroups<T> {
-    /// Adds the entries of a failed call in two halves.
+impl<T> SuspectQueue<T> {
+    /// Records a failed call and adds its entries in two halves.
     ///
     /// Returns an isolated entry, because it cannot be split.
-    pub fn split_failed(&mut self, mut entries: Vec<T>) -> Option<T> {
+    pub fn failed(&mut self, mut entries: Vec<T>, now: Moment) -> Option<T> {
+        self.note_failure(now);
         if entries.len() < 2 {
             return entries.pop();
         }
         let right = entries.split_off(entries.len() / 2);
-        self.0.push(entries);
-        self.0.push(right);
+        self.parts.push(entries);
+        self.parts.push(right);
         None
     }
 
-    /// Adds entries to be tried together again.
-    pub fn retry_together(&mut self, entries: Vec<T>) {
+    /// Records a failure that no entry caused.
+    pub fn note_failure(&mut self, now: Moment) {
+        self.failures += 1;
+        if self.failures > UNPAUSED_FAILURES {
+            self.not_before = self.delays.next().map(|delay| now.plus(delay));
+        }
+    }
+
+    /// Records a successful call, which ends the pause.
+    pub fn succeeded(&mut self) {
+        *self = Self { parts: std::mem::take(&mut self.parts), ..Self::default() };
+    }
+
+    /// Adds entries to be tried together.
+    pub fn add(&mut self, entries: Vec<T>) {
         if !entries.is_empty() {
-            self.0.push(entries);
+            self.parts.push(entries);
         }
     }
 
     /// Returns the largest part.
     ///
     /// The success of the largest part is the earliest proof that the platform works.
-    pub fn next_part(&mut self) -> Option<Vec<T>> {
-        let largest = self.0.iter().enumerate().max_by_key(|(at, part)| (part.len(), usize::MAX - at))?.0;
-        Some(self.0.remove(largest))
+    pub fn take(&mut self) -> Option<Vec<T>> {
+        let parts = self.parts.iter().enumerate();
+        let largest = parts.max_by_key(|(at, part)| (part.len(), usize::MAX - at))?.0;
+        Some(self.parts.remove(largest))
     }
 
     /// Returns true if no part is left.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts.is_empty()
+    }
+
+    /// Returns the end of the pause before the next call.
+    pub fn not_before(&self) -> Option<Moment> {
+        self.not_before
+    }
+
+    /// Returns true if the last calls failed, without a success between them.
+    pub fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Returns true after so many consecutive failures that the platform fails, and not an entry.
+    pub fn is_exhausted(&self) -> bool {
+        self.failures >= FAILURES_MAX
     }
 }
 
@@ -215,12 +257,12 @@ mod tests {
     ///
     /// Returns the number of calls and the culprits.
     fn run_search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
-        let (mut groups, mut calls, mut isolated) = (FailedGroups::default(), 0, BTreeSet::new());
-        groups.retry_together((0..entries).collect());
-        while let Some(part) = groups.next_part() {
+        let (mut suspects, mut calls, mut isolated) = (SuspectQueue::default(), 0, BTreeSet::new());
+        suspects.add((0..entries).collect());
+        while let Some(part) = suspects.take() {
             calls += 1;
             if part.iter().any(|entry| bad.contains(entry)) {
-                isolated.extend(groups.split_failed(part));
+                isolated.extend(suspects.failed(part, Moment(0)));
             }
         }
         (calls, isolated)
@@ -248,15 +290,34 @@ mod tests {
 
     #[test]
     fn the_largest_part_goes_first_because_it_shows_soonest_whether_the_platform_is_well() {
-        let mut groups = FailedGroups::default();
-        groups.retry_together(vec![1]);
-        assert_eq!(groups.split_failed(vec![2, 3, 4, 5, 6]), None);
-        assert_eq!(groups.next_part(), Some(vec![4, 5, 6]));
-        assert_eq!(groups.split_failed(vec![7]), Some(7));
-        assert_eq!(groups.0.iter().flatten().copied().collect::<Vec<_>>(), [1, 2, 3]);
-        groups.retry_together(Vec::new());
-        let rest: Vec<_> = std::iter::from_fn(|| groups.next_part()).collect();
+        let (mut suspects, at) = (SuspectQueue::default(), Moment(0));
+        suspects.add(vec![1]);
+        assert_eq!(suspects.failed(vec![2, 3, 4, 5, 6], at), None);
+        assert_eq!(suspects.take(), Some(vec![4, 5, 6]));
+        assert_eq!(suspects.failed(vec![7], at), Some(7));
+        assert_eq!(suspects.parts.iter().flatten().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        suspects.add(Vec::new());
+        let rest: Vec<_> = std::iter::from_fn(|| suspects.take()).collect();
         assert_eq!(rest, [vec![2, 3], vec![1]]);
+    }
+
+    #[test]
+    fn failures_in_a_row_are_tried_again_with_growing_pauses_and_mean_the_platform_at_last() {
+        let mut suspects = SuspectQueue::<i64>::default();
+        let pauses: Vec<_> = (0..5)
+            .map(|_| {
+                suspects.note_failure(Moment(1_000));
+                suspects.not_before().map(|at| at.0 - 1_000)
+            })
+            .collect();
+        assert_eq!(pauses, [None, None, Some(200), Some(400), Some(800)]);
+        (5..FAILURES_MAX).for_each(|_| {
+            assert!(!suspects.is_exhausted());
+            suspects.note_failure(Moment(1_000));
+        });
+        assert!(suspects.is_exhausted());
+        suspects.succeeded();
+        assert!(!suspects.is_exhausted() && !suspects.is_failing() && suspects.not_before().is_none());
     }
 
     #[test]

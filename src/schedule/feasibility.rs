@@ -2,8 +2,8 @@
 //!
 //! Each running job makes one call after the other and alternates with the other polls. A job that needs
 //! little gets all of it; jobs that need much share the rest evenly, so the job with the largest demand loses
-//! calls first. A fact is oldest just before it is read again: one interval after its last read (two if a run
-//! may hold it back), plus the time the run takes to reach it.
+//! calls first. A fact is oldest just before it is read again: one interval after its last read, plus the time the
+//! run takes to reach it.
 
 use crate::model::JobKind;
 use std::time::Duration;
@@ -17,8 +17,6 @@ pub struct JobDemand {
     pub calls: f64,
     /// The longest time between two runs.
     pub interval: Duration,
-    /// True if a run may leave a fact to the next run; never two runs in a row.
-    pub may_hold_back: bool,
 }
 
 /// The calls that a job gets.
@@ -54,12 +52,11 @@ pub fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
     let requested: Vec<f64> = demands.iter().map(per_minute).collect();
     let cap = fair_cap(&requested, limit);
     let rows = demands.iter().zip(&requested).map(|(demand, &requested)| {
-        let &JobDemand { kind, calls, interval, may_hold_back } = demand;
+        let &JobDemand { kind, calls, interval } = demand;
         let granted = requested.min(cap);
         let run_s = calls * 60.0 / limit.max(1.0);
         let turn_s = if granted > 0.0 { calls * 60.0 / granted } else { 0.0 };
-        let interval_s = interval.as_secs_f64() * if may_hold_back { 2.0 } else { 1.0 };
-        let max_age = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
+        let max_age = Duration::from_secs_f64(interval.as_secs_f64().max(turn_s) + run_s);
         JobAllotment { kind, calls, requested, granted, max_age }
     });
     let rows: Vec<JobAllotment> = rows.collect();
@@ -95,7 +92,7 @@ mod tests {
     use super::*;
 
     fn demand(kind: JobKind, calls: f64, minutes: u64) -> JobDemand {
-        JobDemand { kind, calls, interval: Duration::from_secs(minutes * 60), may_hold_back: false }
+        JobDemand { kind, calls, interval: Duration::from_secs(minutes * 60) }
     }
 
     #[test]
@@ -121,13 +118,6 @@ mod tests {
         assert_eq!(fit.headroom, -200.0);
         assert!(fit.rows[0].max_age >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
         assert_eq!(fit.rows[2].max_age.as_secs(), 60);
-    }
-
-    #[test]
-    fn what_a_run_may_hold_back_is_two_intervals_old_at_most_and_asks_for_no_less() {
-        let orders = JobDemand { may_hold_back: true, ..demand(JobKind::OrderLines, 10.0, 2) };
-        let fit = fit_schedules(&[orders], 100.0);
-        assert_eq!((fit.requested, fit.rows[0].max_age.as_secs()), (5.0, 246));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! - [`driver`]: the ticking; the only file that names tokio-cron-scheduler.
 //! - [`feasibility`]: the schedules' demand against the quota; pure.
 //! - [`JobOccurrences`]: each occurrence once, also if the clock jumps; pure.
-//! - [`refresh_priority`]: the choice of SKUs to prefetch; pure.
 //!
 //! An occurrence has three times. It is *due* at the time the expression gives. It *starts* up to `jitter`
 //! later. It is *missed* if the start passed while no daemon could run it. The due time identifies the
@@ -13,7 +12,6 @@
 pub mod driver;
 pub mod feasibility;
 mod occurrence;
-pub mod refresh_priority;
 mod rule;
 
 pub use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};

@@ -74,7 +74,6 @@ pub use mirror::orders::OrderPage;
 pub use mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING, PlatformList};
 pub use mirror::products::{ProductRow, ProductStock, ProductStockRow, WarehouseQuantity};
 pub use mirror::readback::MismatchRow;
-pub use mirror::refresh_priority::PrefetchRow;
 pub use mirror::reports::{BusinessHealthFigures, BusinessHealthRow, MonthlyReport, TopSellerRow};
 pub use mirror::shipments::{ShipmentFact, ShipmentItemFact, ShipmentItemRow, ShipmentPage};
 pub use mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
@@ -85,7 +84,6 @@ pub use mirror::tracked_orders::{
     OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_READ_INTERVAL, RequestedOrder,
 };
 pub use mirror::tracked_skus::{MissingSkuRow, SKU_DISCOVERED, StalestProgress};
-pub use mirror::unchanged_orders::UnchangedOrders;
 pub use mirror::warehouses::WarehouseRow;
 pub use mirror::work_queue::{WorkQueueCounts, WorkQueueDifference, WorkQueueRow};
 pub use outbox::brake::BrakeTripRow;

@@ -15,20 +15,15 @@ use super::page_size::PageSize;
 use crate::client::{Verdict, wire};
 use crate::exec::quarantine::{FailureCause, QuarantinedEntries};
 use crate::exec::{JobContext, JobError, RunReport, balances, call};
-use crate::model::{JobKind, Lane, Operation, Position, RetryDelays, RunId, Sku, counted};
+use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
-use crate::reconcile::isolation::FailedGroups;
+use crate::reconcile::isolation::SuspectQueue;
 use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
 use crate::store::{BalancesRecorded, Durability, StalestProgress, WITNESSES};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
-const FAILURES_MAX: usize = 24;
-/// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
-const UNPAUSED_FAILURES: usize = 2;
-/// Limit of isolated attempts per run at a SKU without proof against it.
-const ISOLATED_MAX: u32 = 4;
 /// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
 /// between.
 const QUEUED_PAGES: usize = 4;
@@ -61,18 +56,12 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
-    parts: FailedGroups<Sku>,
+    suspects: SuspectQueue<Sku>,
     isolated: VecDeque<Sku>,
-    /// Isolated failures in this run of each SKU without proof against it.
-    isolated_failures: BTreeMap<Sku, u32>,
     quarantined: QuarantinedEntries,
     quarantined_count: usize,
-    failures: usize,
-    /// Message of the first of these failures.
+    /// Message of the first failure since the last success.
     first_failure: String,
-    /// Number of SKUs that stay unread although they are not quarantined.
-    unread_count: usize,
-    delays: RetryDelays,
     read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
@@ -118,15 +107,11 @@ impl<'a> BalancesPass<'a> {
             start_position: context.store.journal_position().await?,
             page_size: PageSize::new(configured, proved),
             initial_size: (configured, proved),
-            parts: FailedGroups::default(),
+            suspects: SuspectQueue::default(),
             isolated,
-            isolated_failures: BTreeMap::new(),
             quarantined,
             quarantined_count: 0,
-            failures: 0,
             first_failure: String::new(),
-            unread_count: 0,
-            delays: RetryDelays::page_retry(),
             read_count: 0,
             freed: 0,
             has_ended_quarantine: false,
@@ -152,8 +137,9 @@ impl<'a> BalancesPass<'a> {
             if page.skus.is_empty() {
                 return Ok(None);
             }
+            self.context.pause_until(self.suspects.not_before()).await?;
             self.read_page(page).await?;
-            if self.failures >= FAILURES_MAX {
+            if self.suspects.is_exhausted() {
                 return Ok(Some(self.first_failure.clone()));
             }
         }
@@ -185,7 +171,7 @@ impl<'a> BalancesPass<'a> {
 
     /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
     fn next_page(&mut self) -> SkuPage {
-        if let Some(skus) = self.parts.next_part() {
+        if let Some(skus) = self.suspects.take() {
             return SkuPage { skus, origin: PageOrigin::FailedPart };
         }
         if !self.queue.is_empty() {
@@ -225,45 +211,37 @@ impl<'a> BalancesPass<'a> {
         }
         context.exchange_end_ignored(&answer).await?;
         filled?;
-        let failed = context.classify_failure(run, &answer.reply).await?;
-        if failed == FailureCause::Entry {
-            if origin == PageOrigin::Due && answer.reply.may_shrink_page() {
-                self.page_size.record_failure();
+        let why = call::reply_message(&answer.reply);
+        match context.classify_failure(run, &answer.reply).await? {
+            FailureCause::Entry => {
+                if origin == PageOrigin::Due && answer.reply.may_shrink_page() {
+                    self.page_size.record_failure();
+                }
+                return self.split_page(skus, why).await;
             }
-            self.split_page(skus, call::reply_message(&answer.reply)).await?;
-        } else {
-            self.queue.splice(..0, skus);
-            if failed == FailureCause::Throttled {
-                return Ok(());
+            FailureCause::Throttled => {}
+            FailureCause::Unsent => {
+                self.suspects.note_failure(context.moment());
+                self.first_failure = why;
             }
-            self.failures += 1;
-            self.first_failure = call::reply_message(&answer.reply);
         }
-        let pause = (self.failures > UNPAUSED_FAILURES).then(|| self.delays.next()).flatten();
-        match pause {
-            Some(delay) => context.pause_or_stop(delay).await,
-            None => Ok(()),
-        }
+        self.queue.splice(..0, skus);
+        Ok(())
     }
 
     /// Splits a page that failed. A page of one SKU is quarantined on proof. Otherwise the SKU is read once
     /// more after the others, because their success is the missing proof.
     async fn split_page(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
-        self.failures += 1;
         let is_guilty = self.context.record_failure(READ_OPERATION, &sku_names(&page), &why).await?;
         // The message for the whole page is more useful than those for its parts.
-        if self.failures == 1 {
+        if !self.suspects.is_failing() {
             self.first_failure = why;
         }
-        let Some(isolated) = self.parts.split_failed(page) else { return Ok(()) };
-        let tried = self.isolated_failures.entry(isolated.clone()).or_default();
-        *tried += 1;
+        let Some(isolated) = self.suspects.failed(page, self.context.moment()) else { return Ok(()) };
         if is_guilty {
             self.quarantined_count += 1;
-        } else if *tried < ISOLATED_MAX {
-            self.isolated.push_back(isolated);
         } else {
-            self.unread_count += 1;
+            self.isolated.push_back(isolated);
         }
         Ok(())
     }
@@ -326,7 +304,7 @@ impl<'a> BalancesPass<'a> {
         SkuPage { skus, origin }: &SkuPage,
         recorded: BalancesRecorded,
     ) -> Result<(), JobError> {
-        (self.failures, self.delays) = (0, RetryDelays::page_retry());
+        self.suspects.succeeded();
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
         let is_empty = recorded.absent.len() >= skus.len();
@@ -361,7 +339,6 @@ impl<'a> BalancesPass<'a> {
         if self.quarantined_count > 0 {
             summary.push_str(&format!(", {} quarantined", self.quarantined_count));
         }
-        let gave_up = gave_up.or_else(|| (self.unread_count > 0).then(|| self.first_failure.clone()));
         let report = match gave_up {
             None => RunReport::ok(summary),
             Some(why) if self.read_count == 0 => {

@@ -3,11 +3,11 @@
 //! Answers about products are recorded like any other. A SKU without a product is only reported, because the
 //! request may be misspelled. A SKU counts as missing only if it is tracked and absent from balances.
 
-use crate::client::wire::{self, PageParams, ProductKey};
+use crate::client::wire::{self, ProductKey};
 use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::kits::read_kit;
-use crate::exec::pager::PAGES_MAX;
-use crate::exec::{JobContext, JobError, balances};
+use crate::exec::preflight::ReadOrigin;
+use crate::exec::{JobContext, JobError, balances, lists};
 use crate::model::{Lane, ProductId, RunId, WarehouseId};
 use std::collections::BTreeSet;
 
@@ -60,31 +60,15 @@ pub async fn lists_any_warehouse(
     run: RunId,
     known: &BTreeSet<WarehouseId>,
 ) -> Result<bool, JobError> {
-    let (mut paging, mut listed, mut parked) = (PageParams::FIRST, BTreeSet::new(), 0);
-    loop {
-        let request = wire::list_warehouses(paging);
-        let (lane, decode) = (Lane::Probe, wire::decode_warehouses);
-        let (answer, page) =
-            context.read_decoded(READ_ATTEMPTS, run, lane, "the warehouses", &request, decode).await?;
-        context.exchange_end_ignored(&answer).await?;
-        if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
-            return Ok(true);
+    let origin = ReadOrigin { context, run, lane: Lane::Probe };
+    let (_, progress) = lists::warehouses().read_pages(origin, READ_ATTEMPTS, false).await?;
+    if known.iter().any(|warehouse| progress.listed.contains(&warehouse.0)) {
+        return Ok(true);
+    }
+    match progress.into_whole_ids() {
+        Some(_) => Ok(false),
+        None => {
+            Err(JobError::Implausible("its list of warehouses is empty, cut or partly unreadable".into()))
         }
-        let before = listed.len();
-        listed.extend(page.records.iter().map(|warehouse| warehouse.id));
-        parked += page.parked.len();
-        // The same records again are the end of the list, as in every reader of pages.
-        let goes_on = page.may_have_more() && listed.len() > before;
-        if goes_on && paging.number() < PAGES_MAX {
-            paging = paging.next_page();
-            continue;
-        }
-        if listed.is_empty() || parked > 0 || goes_on {
-            return Err(JobError::Implausible(format!(
-                "its list of warehouses proves nothing: {} of its records are readable and {parked} are not",
-                listed.len()
-            )));
-        }
-        return Ok(false);
     }
 }

@@ -11,9 +11,7 @@
 //! incomplete, and no shipment is decided on it. A failed order is asked for again after the others
 //! ([`super::entry_reads`]).
 //!
-//! If the work queue's counts of orders did not change, every second scheduled run skips the orders that the
-//! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
-//! once ([`super::reports`]). A run with any other trigger reads all due orders.
+//! If a count of sales orders changes, the orders are read at once ([`super::reports`]).
 
 use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
@@ -22,7 +20,6 @@ use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger, counted};
 use crate::projection;
 use crate::store::{ALLOCATIONS_OF_ORDER_MAX, RequestedOrder, StoreError};
-use crate::telemetry::event;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
@@ -50,7 +47,7 @@ pub(crate) async fn run(
     };
     let mut pass = OrdersPass::load(context, run, named).await?;
     pass.due.extend(only);
-    let remark = if only.is_empty() { pass.queue_due(trigger).await? } else { None };
+    let remark = if only.is_empty() { pass.queue_due().await? } else { None };
     pass.queue_lines(None).await?;
     pass.read_queues().await?;
     Ok(pass.run_report(remark))
@@ -84,7 +81,6 @@ struct OrderToRead {
 
 struct OrdersPass<'a> {
     context: &'a JobContext,
-    run: RunId,
     named_left: usize,
     /// Named orders that were asked for in this run or are quarantined.
     named_skip: Vec<OrderId>,
@@ -99,7 +95,6 @@ impl<'a> OrdersPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, named_left: usize) -> Result<Self, JobError> {
         Ok(Self {
             context,
-            run,
             named_left,
             named_skip: deferred_orders(context).await?,
             due: VecDeque::new(),
@@ -111,20 +106,13 @@ impl<'a> OrdersPass<'a> {
     }
 
     /// Queues the due orders. Returns a remark about orders that are not read, for the summary.
-    async fn queue_due(&mut self, trigger: RunTrigger) -> Result<Option<String>, JobError> {
+    async fn queue_due(&mut self) -> Result<Option<String>, JobError> {
         let (context, now) = (self.context, self.context.now());
         let mut orders = context.store.tracked_order_due(now).await?;
-        let mut remark = match trigger {
-            RunTrigger::Schedule => skip_unchanged(context, self.run, &mut orders.open).await?,
-            _ => None,
-        };
         let (roomy, busy) = CLOSED_MAX;
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
-        if later > 0 {
-            let later = format!("; {} left to later runs", counted(later, "closed order"));
-            remark.get_or_insert_default().push_str(&later);
-        }
+        let remark = (later > 0).then(|| format!("; {} left to later runs", counted(later, "closed order")));
         orders.closed.truncate(most);
         let control = context.store.control_order(&self.named_skip).await?;
         self.due.extend(control);
@@ -221,28 +209,6 @@ impl<'a> OrdersPass<'a> {
         }
         orders.combine_with(&lines)
     }
-}
-
-/// Removes orders confirmed by the work queue's counts from `due`. Returns a remark for the summary.
-async fn skip_unchanged(
-    context: &JobContext,
-    run: RunId,
-    due: &mut Vec<OrderId>,
-) -> Result<Option<String>, JobError> {
-    let Some(unchanged) = context.store.orders_unchanged(run).await? else { return Ok(None) };
-    let all = due.len();
-    due.retain(|order| !unchanged.orders.contains(order));
-    let (orders, checked_at) = (all - due.len(), unchanged.checked_at);
-    if orders == 0 {
-        return Ok(None);
-    }
-    let why = format!(
-        "{} skipped until the next run: by the work queue of {checked_at}, no count of sales orders changed since \
-         they were read",
-        counted(orders, "order")
-    );
-    tracing::debug!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
-    Ok(Some(format!("; {why}")))
 }
 
 impl fmt::Display for OrderToRead {

@@ -122,7 +122,10 @@ impl VerifyReport {
         let answer = context.read_once(run, Lane::Poll, request).await?;
         context.exchange_end_ignored(&answer).await?;
         if answer.reply.verdict != Verdict::Accepted {
-            context.fail_if_permanent(run, "the balances to compare", &answer.reply).await?;
+            // A smaller page may help.
+            if !answer.reply.may_shrink_page() {
+                context.check_permanent(run, "the balances to compare", &answer.reply).await?;
+            }
             self.trouble = Some(call::reply_message(&answer.reply));
             return Ok(matches!(answer.reply.verdict, Verdict::Throttled(_)));
         }

@@ -77,7 +77,6 @@ pub mod event {
         /// The pause of a job ended, by an operator or by its time.
         JOB_RESUMED = "job.resumed",
         /// Orders were not read again because the work queue's counts did not change.
-        ORDERS_HELD_BACK = "orders.held_back",
         /// The platform reports that a product is not a kit, or no longer.
         KIT_DENIED = "kit.denied",
         /// Data is older than twice its job's interval.

@@ -8,21 +8,16 @@ mod creates;
 pub(crate) use creates::{CreateBody, product_key};
 
 use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
-use super::pager::{ProjectPage, list_name, project_to};
-use super::{JobContext, JobError};
+use super::pager::{PagedList, unreadable_part};
+use super::{JobContext, JobError, lists};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, DecodedAnswer, InvalidRequest, MalformedBody, PageParams, ProductKey};
+use crate::client::wire::{self, DecodedAnswer, InvalidRequest, PageParams, ProductKey};
 use crate::model::{
-    ExchangeId, Lane, Moment, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp,
+    ExchangeId, Lane, Moment, Operation, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp,
 };
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
 use crate::reconcile::tracking::ItemFact;
-use crate::store::PlatformList;
-use std::collections::BTreeSet;
-
-/// Limit of pages of a list. It stops a platform that pages without an end.
-const PAGES_MAX: u32 = 100;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TimedRead<T> {
@@ -81,7 +76,9 @@ pub(crate) async fn read_order(
     let what = format!("the lines of order {order}");
     let request = wire::get_order_line_items(order);
     let decode = |body: &_| wire::decode_order_line_items(body, order);
-    let (answer, decoded) = origin.read_entry_page(&order.to_string(), &what, &request, decode).await?;
+    let (run, lane) = (origin.run, origin.lane);
+    let read = context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, &what, &request, decode).await;
+    let (answer, decoded) = origin.count_entry(request.operation, &order.to_string(), read).await?;
     let mut write = context.begin_recording(&answer).await?;
     projection::project_order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
@@ -100,14 +97,11 @@ pub(crate) async fn read_shipment(
     origin: ReadOrigin<'_>,
     shipment: ShipmentId,
 ) -> Result<TimedRead<Vec<wire::ShipmentItem>>, JobError> {
-    let request = |paging| wire::shipment_line_items(shipment, paging);
-    let project: &ProjectPage<_> = &move |(write, answer, page)| {
-        let (id, sent_at) = (answer.id, answer.sent_at);
-        Box::pin(projection::project_shipment_items(write, id, sent_at, shipment, page))
-    };
-    let list = PlatformList::ShipmentItems(shipment);
-    let decode = |body: &_| wire::decode_shipment_line_items(body, shipment);
-    origin.read_pages(list, request, decode, |item| item.id.0, Some(project)).await
+    let (list, entry) = (lists::shipment_items(shipment), shipment.to_string());
+    let read = Box::pin(list.read_pages(origin, PREFLIGHT_ATTEMPTS, true)).await;
+    let (items, progress) = origin.count_entry(Operation::ShipmentLineItems, &entry, read).await?;
+    progress.require_all(list.list)?;
+    Ok(items)
 }
 
 pub(crate) fn tracking_items(items: &[wire::ShipmentItem]) -> Vec<ItemFact> {
@@ -192,9 +186,7 @@ fn total_units(product: &wire::ProductBalance<'_>) -> Option<i64> {
 pub(crate) async fn read_warehouses(
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<wire::Warehouse>>, JobError> {
-    let project: &ProjectPage<_> = &project_to(PlatformList::Warehouses);
-    let (list, decode) = (PlatformList::Warehouses, wire::decode_warehouses);
-    origin.read_pages(list, wire::list_warehouses, decode, |row| row.id.0, Some(project)).await
+    read_whole(origin, &lists::warehouses().with_record_facts()).await
 }
 
 /// Reads the listing templates whose name contains `name`, all pages.
@@ -203,100 +195,33 @@ pub(super) async fn read_templates(
     storefront: StorefrontId,
     name: &str,
 ) -> Result<TimedRead<Vec<wire::ListingTemplate>>, JobError> {
-    let request = |paging| templates_request(storefront, name, paging);
-    let list = PlatformList::Templates(storefront);
-    let decode = |body: &_| wire::decode_listing_templates(body, storefront);
-    origin.read_pages(list, request, decode, |row| row.id, None).await
+    read_whole(origin, &lists::templates(storefront, Some(name.trim().to_owned()))).await
+}
+
+/// Reads a list to its last page. Fails unless every record that the platform counts came and is readable.
+async fn read_whole<T>(origin: ReadOrigin<'_>, list: &PagedList<T>) -> Result<TimedRead<Vec<T>>, JobError> {
+    let (records, progress) = Box::pin(list.read_pages(origin, PREFLIGHT_ATTEMPTS, true)).await?;
+    progress.require_all(list.list)?;
+    Ok(records)
 }
 
 impl ReadOrigin<'_> {
-    /// Reads a list to its last page. `project` records a page; without it the answers are ignored.
-    ///
-    /// Fails if a part is unreadable, or if the platform counts more records than came, because an absent
-    /// record may be among the rest.
-    async fn read_pages<T>(
-        self,
-        list: PlatformList,
-        request: impl Fn(PageParams) -> PlatformRequest,
-        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
-        id: fn(&T) -> i64,
-        project: Option<&ProjectPage<T>>,
-    ) -> Result<TimedRead<Vec<T>>, JobError> {
-        let (context, name) = (self.context, list_name(list));
-        let shipment = match list {
-            PlatformList::ShipmentItems(shipment) => Some(shipment.to_string()),
-            _ => None,
-        };
-        let (mut paging, mut read, mut total) = (PageParams::FIRST, None::<TimedRead<Vec<T>>>, None);
-        loop {
-            let asked = request(paging);
-            let (answer, page) = match &shipment {
-                Some(shipment) => self.read_entry_page(shipment, &name, &asked, &decode).await?,
-                None => self.read_page(&name, &asked, &decode).await?,
-            };
-            let earlier: BTreeSet<i64> = read.iter().flat_map(|read| &read.records).map(id).collect();
-            let brought_nothing = page.records.iter().all(|record| earlier.contains(&id(record)));
-            let goes_on = page.may_have_more() && !brought_nothing;
-            if let Some(project) = project {
-                let mut write = context.begin_recording(&answer).await?;
-                project((&mut write, &answer, &page)).await?;
-                let ids: Vec<i64> = earlier.into_iter().chain(page.records.iter().map(id)).collect();
-                let is_whole = !goes_on && page.parked.is_empty();
-                if shipment.is_some() && is_whole && !ids.is_empty() {
-                    write.list_complete(list, &ids, answer.sent_at).await?;
-                }
-                write.commit().await?;
-            } else {
-                context.exchange_end_ignored(&answer).await?;
-            }
-            require_readable(&name, &page)?;
-            let mut seen = read.unwrap_or_else(|| TimedRead::from_answer(&answer, Vec::new()));
-            let came = seen.records.len() + page.records.len();
-            let is_cut = goes_on && paging.number() >= PAGES_MAX;
-            let has_moved = page.note_total(&mut total);
-            if is_cut || has_moved || (!goes_on && page.counts_more_than(came)) {
-                return Err(JobError::Implausible(format!(
-                    "the platform returned {came} of {name}, and has more or changed the list meanwhile, so the answer \
-                     decides nothing"
-                )));
-            }
-            seen.records.extend(page.records);
-            if !goes_on {
-                return Ok(seen);
-            }
-            (read, paging) = (Some(seen), paging.next_page());
-        }
-    }
-
-    /// Reads and decodes a page. The caller commits the answer.
-    async fn read_page<T>(
+    /// Counts the result of a read about a single order or shipment, which a failure may quarantine.
+    async fn count_entry<T>(
         &self,
-        what: &str,
-        request: &PlatformRequest,
-        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
-    ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
-        let Self { context, run, lane } = *self;
-        context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, what, request, decode).await
-    }
-
-    /// Reads a page about a single order or shipment. Counts its failures, which may quarantine it.
-    async fn read_entry_page<T>(
-        &self,
+        operation: Operation,
         entry: &str,
-        what: &str,
-        request: &PlatformRequest,
-        decode: impl Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody>,
-    ) -> Result<(AnsweredExchange, DecodedAnswer<T>), JobError> {
-        let page = self.read_page(what, request, decode).await;
-        match &page {
-            Ok(_) => drop(self.context.record_success(request.operation, &[entry]).await?),
+        read: Result<T, JobError>,
+    ) -> Result<T, JobError> {
+        match &read {
+            Ok(_) => drop(self.context.record_success(operation, &[entry]).await?),
             Err(error) => {
                 if let Some(why) = error.entry_failure() {
-                    self.context.record_failure(request.operation, &[entry], &why).await?;
+                    self.context.record_failure(operation, &[entry], &why).await?;
                 }
             }
         }
-        page
+        read
     }
 }
 
@@ -310,10 +235,7 @@ pub(super) fn unidentified(record: &str, lacking: &str) -> JobError {
 /// Fails if a part of the answer is unreadable. An absent record may be that part.
 fn require_readable<T>(what: &str, decoded: &DecodedAnswer<T>) -> Result<(), JobError> {
     match decoded.parked.first() {
-        Some(parked) => Err(JobError::Implausible(format!(
-            "a part of {what} is unreadable ({}), so the answer decides nothing",
-            parked.why
-        ))),
+        Some(parked) => Err(unreadable_part(what, &parked.why)),
         None => Ok(()),
     }
 }

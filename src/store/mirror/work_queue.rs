@@ -28,28 +28,6 @@ const COUNT_COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, par
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
     queued_listings";
 
-/// Counts that stood from one exchange to the next row.
-#[derive(Debug, FromRow)]
-pub(super) struct CountsRow {
-    /// Exchange that first showed them.
-    pub(super) exchange_id: i64,
-    #[sqlx(json)]
-    counts: WorkQueueCounts,
-}
-
-/// Returns the counts at a position and each later row, oldest first.
-pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>> {
-    let sql = format!(
-        "SELECT exchange_id, json_array({COUNT_COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
-             (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < $1), 0) ORDER BY exchange_id"
-    );
-    store.fetch_all(AssertSqlSafe(sql), (position,), "read the differences of the work queue").await
-}
-
-pub(super) fn order_counts_differ(one: &CountsRow, other: &CountsRow) -> bool {
-    order_counts(&one.counts) != order_counts(&other.counts)
-}
-
 fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
     ORDER_COUNTS.map(|index| counts[index])
 }
