@@ -53,12 +53,12 @@ impl Store {
         if self.location().server().is_some() {
             let reason = "the database is on a PostgreSQL server, which has its own copies: `pg_dump` of the schema, or \
                           `pg_basebackup` with archived WAL (docs/backup.md)";
-            return Err(StoreError::Copy { path: to.to_owned(), reason: reason.into() });
+            return Err(no_copy(to, reason));
         }
         if to.exists() {
             let reason =
                 "a file of this name exists; choose another name, because backups never overwrite a file";
-            return Err(StoreError::Copy { path: to.to_owned(), reason: reason.into() });
+            return Err(no_copy(to, reason));
         }
         let partial = PartialCopy::create_file(to)?;
         let original = self.copy_into(&partial.path, progress).await?;
@@ -124,7 +124,7 @@ impl Store {
         let used = store.fetch_value("SELECT EXISTS (SELECT 1 FROM session)", (), "read the copy").await;
         if !used.unwrap_or(false) {
             let reason = "tallyd never worked on the copy; name a copy of its database";
-            return Err(StoreError::Copy { path: database, reason: reason.into() });
+            return Err(no_copy(&database, reason));
         }
         store.migrate().await?;
         let changes = store.outbox_counts().await?;
@@ -171,6 +171,10 @@ impl Store {
     }
 }
 
+fn no_copy(to: &Path, reason: impl Into<String>) -> StoreError {
+    StoreError::refused(format!("copy the database to {}", to.display()), reason)
+}
+
 /// Returns the name of a scheduled copy; names sort by time.
 pub fn scheduled_copy_name(at: Timestamp) -> String {
     format!("tallyd-{}.db", at.to_rfc3339().replace(':', ""))
@@ -196,16 +200,16 @@ async fn verify_copy(
 ) -> Result<VerifiedCopy> {
     let mut original = connection::Connection::Sqlite(original);
     let mut copy = connection::Connection::Sqlite(connect_file(partial, false).await?);
-    let wrong = |reason: String| StoreError::Copy { path: to.to_owned(), reason };
     let sound: Option<(String,)> =
         copy.first_row("PRAGMA integrity_check(1)", ()).await.context("check the copy")?;
     if let Some((damage,)) = sound.filter(|(sound,)| sound != "ok") {
-        return Err(wrong(format!("the copy is damaged ({damage}); check the disk of the copy")));
+        return Err(no_copy(to, format!("the copy is damaged ({damage}); check the disk of the copy")));
     }
     let (expected, copied) = (table_sums(&mut original).await?, table_sums(&mut copy).await?);
     original.close().await.context("close the connection to the original")?;
     if let Some((table, _)) = expected.iter().find(|(table, sum)| copied.get(*table) != Some(sum)) {
-        return Err(wrong(format!("the copy's table {table} differs from the original; check both disks")));
+        let reason = format!("the copy's table {table} differs from the original; check both disks");
+        return Err(no_copy(to, reason));
     }
     let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) \
                SELECT 1, $1, position FROM journal_sequence RETURNING position";
@@ -229,8 +233,7 @@ impl PartialCopy {
         match created.and_then(|file| file.set_permissions(Permissions::from_mode(COPY_MODE))) {
             Ok(()) => Ok(Self { path }),
             Err(source) => {
-                let reason = format!("{source}; check that the folder exists and is writable");
-                Err(StoreError::Copy { path: to.to_owned(), reason })
+                Err(no_copy(to, format!("{source}; check that the folder exists and is writable")))
             }
         }
     }

@@ -68,14 +68,6 @@ pub enum StoreError {
         /// The database.
         database: DatabaseLocation,
     },
-    /// The daemon cannot work with the server.
-    #[error("cannot use the database {database}: {reason}")]
-    UnusableServer {
-        /// The database.
-        database: DatabaseLocation,
-        /// Cause and remedy.
-        reason: String,
-    },
     /// The file at the path is no longer the open database.
     #[error(
         "the file {path} was {file_change} while tallyd used it. tallyd stops, because later writes would be lost, or \
@@ -110,28 +102,6 @@ pub enum StoreError {
          `tallyd outbox show {0}`, and insert this change with a new key"
     )]
     KeyTaken(String),
-    /// The journal before a position was pruned.
-    #[error(
-        "the journal before position {first} was pruned, so a replay up to position {requested} is not possible: \
-         name a later time, or restore a backup of that time"
-    )]
-    JournalPruned {
-        /// Requested last position.
-        requested: crate::model::Position,
-        /// First available position.
-        first: crate::model::Position,
-    },
-    /// The journal before a position was recorded with another projection version.
-    #[error(
-        "the journal before position {first} has another projection version, so a replay up to position {requested} \
-         is not possible: name a later time, or use a backup and the tallyd of that time"
-    )]
-    OtherProjection {
-        /// Requested last position.
-        requested: crate::model::Position,
-        /// First available position.
-        first: crate::model::Position,
-    },
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),
@@ -148,14 +118,6 @@ pub enum StoreError {
         /// Required space in MiB.
         floor_mib: u64,
     },
-    /// A copy of the database was not made.
-    #[error("cannot copy the database to {path}: {reason}")]
-    Copy {
-        /// Path of the copy.
-        path: PathBuf,
-        /// Cause and advice.
-        reason: String,
-    },
     /// The database moved to another place.
     #[error("{sentence}")]
     Moved {
@@ -164,14 +126,12 @@ pub enum StoreError {
         /// The mark, as a sentence for the operator.
         sentence: String,
     },
-    /// A database was not moved.
-    #[error("cannot move {from} to {to}: {reason}")]
-    Move {
-        /// The database.
-        from: DatabaseLocation,
-        /// The place that it was to move to.
-        to: DatabaseLocation,
-        /// Cause and advice.
+    /// An action on a database, as a copy, a move or a replay, is not possible.
+    #[error("cannot {action}: {reason}")]
+    Refused {
+        /// Refused action, to follow "cannot".
+        action: String,
+        /// Cause and remedy.
         reason: String,
     },
     /// A file operation beside the database failed.
@@ -191,6 +151,16 @@ pub enum StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
+    /// Returns the refusal of an action, to follow "cannot".
+    pub(in crate::store) fn refused(action: String, reason: impl Into<String>) -> Self {
+        Self::Refused { action, reason: reason.into() }
+    }
+
+    /// Returns the refusal to work with a database.
+    pub(super) fn unusable(database: &DatabaseLocation, reason: impl Into<String>) -> Self {
+        Self::refused(format!("use the database {database}"), reason)
+    }
+
     /// Returns a function that names the failed action and the file in an error.
     pub(super) fn of_file(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Self {
         move |source| Self::File { action, path: path.to_owned(), source }

@@ -70,7 +70,7 @@ impl Store {
     /// Refuses to lead a server's schema that a newer version of tallyd made.
     ///
     /// # Errors
-    /// [`StoreError::UnusableServer`].
+    /// [`StoreError::Refused`].
     pub fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
         let known = postgres::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
         match row.schema_version {
@@ -79,7 +79,7 @@ impl Store {
                     "a newer version of tallyd brought its schema to migration {version}, and this version knows {known}, so \
                      it does not lead. Install the newer version on this host too, then `sudo systemctl restart tallyd`"
                 );
-                Err(StoreError::UnusableServer { database: self.location().clone(), reason })
+                Err(StoreError::unusable(self.location(), reason))
             }
             Some(_) | None => Ok(()),
         }

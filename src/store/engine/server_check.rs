@@ -44,7 +44,7 @@ impl DatabaseLocation {
     /// Checks the server as the daemon's start does, and its notifications; `None` for a file.
     ///
     /// # Errors
-    /// Fails with [`StoreError::UnusableServer`] if the daemon cannot work with the server.
+    /// Fails with [`StoreError::Refused`] if the daemon cannot work with the server.
     pub async fn check_server(&self, clock: &dyn Clock) -> Result<Option<ServerReport>> {
         let Some(server) = self.server() else { return Ok(None) };
         let (version, role) = refuse_unusable(self, server).await?;
@@ -61,7 +61,7 @@ impl Store {
     /// Returns a warning if the clocks of the server and of this host differ by more than 2 s; `None` for a file.
     ///
     /// # Errors
-    /// Fails with [`StoreError::UnusableServer`] if they differ by more than 30 s.
+    /// Fails with [`StoreError::Refused`] if they differ by more than 30 s.
     pub async fn check_clocks(&self, clock: &dyn Clock) -> Result<Option<String>> {
         if self.location().server().is_none() {
             return Ok(None);
@@ -89,7 +89,7 @@ async fn compare_clocks(
     );
     if difference > CLOCK_LIMIT {
         let reason = format!("{warning}. Above {} s no daemon starts", CLOCK_LIMIT.as_secs());
-        return Err(StoreError::UnusableServer { database: location.clone(), reason });
+        return Err(StoreError::unusable(location, reason));
     }
     Ok((difference > CLOCK_TOLERANCE).then_some(warning))
 }
@@ -100,7 +100,7 @@ pub(super) async fn refuse_unusable(
     server: &PostgresDatabase,
 ) -> Result<(String, String)> {
     refuse_pooler(location, server).await?;
-    let refused = |reason: String| StoreError::UnusableServer { database: location.clone(), reason };
+    let refused = |reason: String| StoreError::unusable(location, reason);
     let mut connection = connect(location, server).await?;
     let sql = "SELECT CAST(current_setting('server_version_num') AS BIGINT), current_setting('server_version'), \
                current_setting('server_encoding'), pg_is_in_recovery(), CAST(current_user AS TEXT)";
@@ -143,7 +143,7 @@ pub(super) async fn refuse_pooler(location: &DatabaseLocation, server: &Postgres
         let reason = "a connection pooler between tallyd and the server gives each transaction another session, which \
                       breaks notifications and settings of a session: connect to the server itself, or use \
                       pool_mode = session";
-        return Err(StoreError::UnusableServer { database: location.clone(), reason: reason.into() });
+        return Err(StoreError::unusable(location, reason));
     }
     for connection in [one, other] {
         // Nothing was written.

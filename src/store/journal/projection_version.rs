@@ -4,7 +4,7 @@
 //! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a
 //! replay applies them there too.
 
-use super::reader::recorded_exchanges;
+use super::detail::exchange_details;
 use crate::model::{CallEffect, ExchangeId, Operation, Position};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{JournalReader, RecordedEnd, RecordedRequest, Result, StoreError, WriteTransaction};
@@ -45,7 +45,13 @@ impl JournalReader {
         let sql = "SELECT max(position) FROM event WHERE kind = $1";
         let values = (PROJECTION_CHANGED,);
         match self.fetch_value(sql, values, "check for a change of the projection version").await? {
-            Some(first) if to < first => Err(StoreError::OtherProjection { requested: to, first }),
+            Some(first) if to < first => {
+                let reason = format!(
+                    "the journal before position {first} has another projection version; name a later time, or use a \
+                     backup and the tallyd of that time"
+                );
+                Err(StoreError::refused(format!("replay up to position {to}"), reason))
+            }
             _ => Ok(()),
         }
     }
@@ -71,7 +77,7 @@ impl JournalReader {
     /// Returns the exchanges with these ids, a JSON list, in order.
     pub async fn exchanges_by_ids(&mut self, ids: &str) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
         let sql = concat!(
-            recorded_exchanges!(),
+            exchange_details!(),
             " WHERE e.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY e.id"
         );
         let rows = self.recorded_exchanges(sql, (ids,)).await?;

@@ -3,6 +3,7 @@
 //! A single read transaction spans all statements, so journal and mirror have the same position, also beside
 //! a working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
+use super::detail::{ExchangeDetailRow, exchange_details};
 use crate::journal::PackedBody;
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use crate::store::engine::fetch::{Connection, SqlValues};
@@ -76,32 +77,6 @@ pub struct JournalEvent {
     pub decided_by: Option<String>,
 }
 
-#[derive(FromRow)]
-pub(super) struct RecordedExchangeRow {
-    id: i64,
-    operation: String,
-    target: String,
-    sent_ms: i64,
-    sent_moment: i64,
-    request: Option<Vec<u8>>,
-    request_size: Option<i64>,
-    ended: Option<i64>,
-    verdict: Option<String>,
-    status: Option<i64>,
-    response: Option<Vec<u8>>,
-    response_size: Option<i64>,
-}
-
-macro_rules! recorded_exchanges {
-    () => {
-        "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, \
-             q.size AS request_size, e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size \
-         FROM exchange e \
-         LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id"
-    };
-}
-pub(super) use recorded_exchanges;
-
 impl JournalEntry {
     /// Returns the position.
     pub fn position(&self) -> Position {
@@ -144,13 +119,11 @@ impl JournalReader {
         let mut entries = Vec::new();
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
-        let sql =
-            concat!(recorded_exchanges!(), " WHERE e.id > $1 AND e.id <= $2 AND e.operation IN ($3, $4)");
+        let sql = concat!(exchange_details!(), " WHERE e.id > $1 AND e.id <= $2 AND e.operation IN ($3, $4)");
         for row in self.recorded_exchanges(sql, (after, to, stock, product)).await? {
             entries.push(JournalEntry::Begun(row.to_request()?));
         }
-        let sql =
-            concat!(recorded_exchanges!(), " WHERE e.ended > $1 AND e.ended <= $2 AND NOT e.is_ignored");
+        let sql = concat!(exchange_details!(), " WHERE e.ended > $1 AND e.ended <= $2 AND NOT e.is_ignored");
         for row in self.recorded_exchanges(sql, (after, to)).await? {
             entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
         }
@@ -173,7 +146,7 @@ impl JournalReader {
         &mut self,
         sql: &'static str,
         values: impl SqlValues<'_>,
-    ) -> Result<Vec<RecordedExchangeRow>> {
+    ) -> Result<Vec<ExchangeDetailRow>> {
         self.fetch_all(sql, values, "read the journal's exchanges").await
     }
 }
@@ -189,24 +162,24 @@ impl JournalEvent {
     }
 }
 
-impl RecordedExchangeRow {
+impl ExchangeDetailRow {
     pub(super) fn to_request(&self) -> Result<RecordedRequest> {
-        let unknown = |_| StoreError::UnknownValue("an operation", self.operation.clone());
+        let unknown = |_| StoreError::UnknownValue("an operation", self.exchange.operation.clone());
         Ok(RecordedRequest {
-            id: ExchangeId(self.id),
-            operation: self.operation.parse().map_err(unknown)?,
-            target: self.target.clone(),
+            id: ExchangeId(self.exchange.id),
+            operation: self.exchange.operation.parse().map_err(unknown)?,
+            target: self.exchange.target.clone(),
             body: unpack_body(self.request.as_deref(), self.request_size)?,
-            sent_at: Timestamp(self.sent_ms),
+            sent_at: Timestamp(self.exchange.sent_ms),
             sent_moment: Moment(self.sent_moment),
         })
     }
 
     pub(super) fn to_end(&self) -> Result<RecordedEnd> {
         Ok(RecordedEnd {
-            position: Position(self.ended.unwrap_or(self.id)),
-            verdict: self.verdict.clone().unwrap_or_default(),
-            status: self.status,
+            position: Position(self.ended.unwrap_or(self.exchange.id)),
+            verdict: self.exchange.verdict.clone().unwrap_or_default(),
+            status: self.exchange.status,
             body: unpack_body(self.response.as_deref(), self.response_size)?,
         })
     }

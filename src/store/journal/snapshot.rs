@@ -60,7 +60,11 @@ impl JournalReader {
         match (all.iter().find(usable), all.last()) {
             (None, Some(_)) => {
                 let first = all.iter().map(|row| row.position).filter(|at| *at >= pruned_to).min();
-                Err(StoreError::JournalPruned { requested: to, first: Position(first.unwrap_or(pruned_to)) })
+                let first = first.unwrap_or(pruned_to);
+                let reason = format!(
+                    "the journal before position {first} was pruned; name a later time, or restore a backup of that time"
+                );
+                Err(StoreError::refused(format!("replay up to position {to}"), reason))
             }
             (found, _) => Ok(found.copied()),
         }

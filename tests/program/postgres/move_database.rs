@@ -101,6 +101,8 @@ async fn every_row_moves_to_a_server_and_back() {
         // The fixture is older than notices.
         let may_be_empty = |table: &str| without_rows.contains(&table) || table.starts_with("notice");
         assert!(empty.clone().all(may_be_empty), "{:?}", empty.collect::<Vec<_>>());
+        let disabled = "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'O'";
+        assert_eq!(cluster.sql(disabled), Vec::<String>::new(), "the guards work again");
         replayed::assert_replayed(&server).await;
         let back = DatabaseLocation::from(dir.path().join(format!("{schema}-back.db")));
         moved(&server, &back).await.unwrap();

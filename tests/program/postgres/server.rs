@@ -133,7 +133,7 @@ async fn a_server_that_cannot_serve_is_refused_with_the_remedy() {
         (of("postgres", "user=guest", "others"), "the role guest does not own the schema others"),
     ] {
         let error = Store::open(&location, &lock).await.unwrap_err();
-        assert!(matches!(error, StoreError::UnusableServer { .. }), "{error}");
+        assert!(matches!(error, StoreError::Refused { .. }), "{error}");
         assert!(error.to_string().contains(reason), "{error}");
     }
     let away = of("postgres", "user=tallyd", "north").to_string();
