@@ -7,6 +7,7 @@
 use super::error::{SqlContext, fenced};
 use super::lock::DatabaseLock;
 use super::open::Store;
+use super::values::{SqlRow, SqlValues};
 use super::watch;
 use super::write_transaction::WriteTransaction;
 use crate::model::Position;
@@ -171,7 +172,6 @@ impl Store {
     /// Leads from now on, if the row is still as it was `seen`; the leader before commits nothing more.
     /// Returns the id of the session to begin.
     pub async fn take_lead(&self, seen: &LeaderRow, name: &DaemonName) -> Result<Option<i64>> {
-        const ACTION: &str = "take the lead";
         let sql = concat!(
             "WITH led AS (UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
             server_ms!(),
@@ -181,10 +181,8 @@ impl Store {
              INSERT INTO leadership (session_id, instance_id, host_name, began_ms) \
              SELECT session_id, $3, $4, heartbeat_ms FROM led RETURNING session_id"
         );
-        let mut writer = self.writer.acquire().await.context(ACTION)?;
         let values = (seen.session_id, seen.heartbeat, name.instance_id.as_str(), name.host_name.as_str());
-        let led: Option<(i64,)> = writer.first_row(sql, values).await.context(ACTION)?;
-        let Some((session_id,)) = led else { return Ok(None) };
+        let Some(session_id) = self.write_value(sql, values, "take the lead").await? else { return Ok(None) };
         self.fence.note(Position(seen.position));
         // A store leads once: its process ends with its leadership.
         self.fence.session_id.get_or_init(|| session_id);
@@ -196,16 +194,29 @@ impl Store {
     /// # Errors
     /// [`StoreError::is_fenced`] if another tallyd leads.
     pub async fn heartbeat(&self) -> Result<()> {
-        const ACTION: &str = "store the heartbeat";
         let Some(session_id) = self.fence.session_id() else { return Ok(()) };
         let sql = concat!(
             "UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
             server_ms!(),
             " WHERE session_id = $1 RETURNING position"
         );
-        let mut writer = self.writer.acquire().await.context(ACTION)?;
-        let beaten: Option<(i64,)> = writer.first_row(sql, (session_id,)).await.context(ACTION)?;
-        self.fence.check(beaten.map(|(position,)| position)).context(ACTION)
+        const ACTION: &str = "store the heartbeat";
+        let position = self.write_value(sql, (session_id,), ACTION).await?;
+        self.fence.check(position).context(ACTION)
+    }
+
+    /// Runs a statement outside of the fence, and returns the value of its first row.
+    async fn write_value<T>(
+        &self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+        action: &'static str,
+    ) -> Result<Option<T>>
+    where
+        (T,): SqlRow,
+    {
+        let mut writer = self.writer.acquire().await.context(action)?;
+        Ok(writer.first_row(sql, values).await.context(action)?.map(|(value,)| value))
     }
 
     /// Returns the hosts that stand by.
@@ -220,7 +231,6 @@ impl Store {
 
     /// Notes the hosts that stand by, and the leader beside them.
     pub async fn note_standbys(&self) -> Result<()> {
-        const ACTION: &str = "note the standbys";
         let Some(server) = self.location().server() else { return Ok(()) };
         let sql = concat!(
             "WITH s AS (SELECT substr(application_name, length($1) + 1) AS host FROM pg_stat_activity \
@@ -231,8 +241,7 @@ impl Store {
                     JOIN journal_sequence j ON j.session_id = l.session_id WHERE EXISTS (SELECT 1 FROM s)) seen \
              ON CONFLICT (host_name) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING seen_ms"
         );
-        let mut writer = self.writer.acquire().await.context(ACTION)?;
-        let _: Option<(i64,)> = writer.first_row(sql, (server.standby_name(""),)).await.context(ACTION)?;
+        let _: Option<i64> = self.write_value(sql, (server.standby_name(""),), "note the standbys").await?;
         Ok(())
     }
 
@@ -253,12 +262,10 @@ impl Store {
 
     /// Shows this process to [`Store::standbys`] until it leads.
     pub async fn show_standby(&self, host_name: Option<&str>) -> Result<()> {
-        const ACTION: &str = "show that this host stands by";
         let Some(server) = self.location().server() else { return Ok(()) };
         let name = host_name.map_or_else(|| "tallyd".to_owned(), |host| server.standby_name(host));
-        let mut writer = self.writer.acquire().await.context(ACTION)?;
         let sql = "SELECT set_config('application_name', $1, FALSE)";
-        let _: Option<(String,)> = writer.first_row(sql, (name,)).await.context(ACTION)?;
+        let _: Option<String> = self.write_value(sql, (name,), "show that this host stands by").await?;
         Ok(())
     }
 

@@ -10,9 +10,9 @@ use super::position_file::PositionFile;
 use super::postgres_database::{Access, PostgresDatabase};
 use super::server_check;
 use crate::model::Decider;
-use crate::store::{DatabaseLock, FileId, Result, StoreError};
+use crate::store::{DatabaseLock, Durability, FileId, Result, StoreError};
+use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
-use sqlx::{ConnectOptions as _, Executor as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -268,27 +268,10 @@ impl Store {
         self.readers.iter().chain([&self.writer]).all(ConnectionSlot::is_free)
     }
 
-    /// Returns true if another program's write transaction stays open for more than 2 s.
+    /// Returns true if another program's write transaction stays open while a statement waits for it.
     pub async fn is_locked(&self) -> Result<bool> {
-        const ACTION: &str = "check for another program's lock";
-        let mut writer = self.writer.acquire().await.context(ACTION)?;
-        let begun = match &mut *writer {
-            Connection::Sqlite(writer) => {
-                writer.execute("PRAGMA busy_timeout = 2000").await.context(ACTION)?;
-                let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.map(drop).context(ACTION);
-                let restored = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
-                writer.execute(sqlx::AssertSqlSafe(restored)).await.context(ACTION)?;
-                begun
-            }
-            Connection::Postgres(_) => {
-                writer.run("BEGIN; SET LOCAL lock_timeout = '2s'").await.context(ACTION)?;
-                let begun = writer.run("SELECT position FROM journal_sequence FOR UPDATE").await;
-                writer.run("ROLLBACK").await.context(ACTION)?;
-                begun.context(ACTION)
-            }
-        };
-        match begun {
-            Ok(()) => Ok(false),
+        match self.begin_write(Durability::Normal).await {
+            Ok(_) => Ok(false),
             Err(error) if error.is_busy() => Ok(true),
             Err(error) => Err(error),
         }
@@ -367,7 +350,6 @@ fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
 pub(super) mod tests {
     use super::*;
     use crate::model::Position;
-    use crate::store::Durability;
 
     pub(in crate::store::engine) async fn open_new() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();

@@ -61,15 +61,11 @@ impl Store {
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
     pub async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
-        let sql = "SELECT ($1 - sent_ms) / 60000, count(*) FROM exchange \
-                   WHERE sent_ms > $1 - 60000 * CAST($2 AS BIGINT) AND sent_ms <= $1 GROUP BY 1";
-        let values = (now.0, i64::try_from(minutes).unwrap_or(i64::MAX));
-        let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "count the calls by minute").await?;
         let mut counts = vec![0; minutes];
-        for (ago, calls) in rows {
-            let index = usize::try_from(ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
+        for row in self.call_intervals(now, 60_000, i64::try_from(minutes).unwrap_or(i64::MAX)).await? {
+            let index = usize::try_from(row.ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
             if let Some(minute) = index.and_then(|index| counts.get_mut(index)) {
-                *minute = u32::try_from(calls).unwrap_or(u32::MAX);
+                *minute += u32::try_from(row.calls).unwrap_or(u32::MAX);
             }
         }
         Ok(counts)

@@ -122,12 +122,9 @@ fn product_page(condition: &str) -> String {
 fn changed_page(changes: &str) -> String {
     format!(
         "SELECT c.spelling AS cursor, \
-                    coalesce((SELECT m.sku FROM sku_spelling m WHERE m.spelling = c.spelling), c.spelling) AS sku, \
-                    (SELECT p.name FROM sku_spelling m JOIN product p ON p.id = m.product \
-                     WHERE m.spelling = c.spelling) AS name, \
-                    (SELECT p.missing_since_ms FROM sku_spelling m JOIN product p ON p.id = m.product \
-                     WHERE m.spelling = c.spelling) AS missing_ms \
-             FROM ({changes}) c ORDER BY c.spelling"
+                    coalesce(m.sku, c.spelling) AS sku, p.name, p.missing_since_ms AS missing_ms \
+             FROM ({changes}) c LEFT JOIN sku_spelling m ON m.spelling = c.spelling \
+             LEFT JOIN product p ON p.id = m.product ORDER BY c.spelling"
     )
 }
 
