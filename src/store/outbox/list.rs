@@ -5,6 +5,7 @@
 use super::changes::{ChangeRow, calendar_goes_back, change_columns};
 use crate::model::Timestamp;
 use crate::outbox::ChangeState;
+use crate::store::engine::fetch::SqlValues;
 use crate::store::engine::lossy_text::{LossyText, body_columns};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
@@ -76,16 +77,15 @@ const IS_OPEN: &str = "AND id IN (SELECT id FROM outbox WHERE state = 'pending' 
 impl Store {
     /// Lists changes, newest first.
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
-        let (columns, open) = (change_columns!(), if filter.is_open { IS_OPEN } else { "" });
+        let columns = change_columns!();
+        let open = open_condition(filter);
         let sql = format!("{columns} {FILTERED} {open} ORDER BY id DESC LIMIT $9");
-        let (states, kind, reason, skus, prefix, after, from, to) = filter_values(filter);
-        let values = (states, kind, reason, skus, prefix, after, from, to, i64::from(filter.limit));
-        self.fetch_all(AssertSqlSafe(sql), values, "list the changes").await
+        self.fetch_all(AssertSqlSafe(sql), filter_values(filter), "list the changes").await
     }
 
     /// Returns the groups of all changes that the filter includes, without its limit.
     pub async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
-        let open = if filter.is_open { IS_OPEN } else { "" };
+        let open = open_condition(filter);
         let sql = format!(
             "SELECT state, reason, count(*) AS changes {FILTERED} {open} \
              GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
@@ -123,19 +123,15 @@ impl Store {
     }
 }
 
-/// Values of the filter's condition.
-type FilterValues<'a> = (
-    String,
-    Option<&'a str>,
-    Option<&'a str>,
-    String,
-    Option<&'a str>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-);
+fn open_condition(filter: &OutboxFilter) -> &'static str {
+    match filter.is_open {
+        true => IS_OPEN,
+        false => "",
+    }
+}
 
-fn filter_values(filter: &OutboxFilter) -> FilterValues<'_> {
+/// Returns the values of the filter's condition, and its limit.
+fn filter_values(filter: &OutboxFilter) -> impl SqlValues<'_> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
     let prefix = filter.key_prefix.as_deref();
     (
@@ -147,6 +143,7 @@ fn filter_values(filter: &OutboxFilter) -> FilterValues<'_> {
         prefix.map(keys_after),
         filter.inserted_from.map(Timestamp::to_rfc3339),
         filter.inserted_to.map(Timestamp::to_rfc3339),
+        i64::from(filter.limit),
     )
 }
 

@@ -102,32 +102,6 @@ pub struct CallInterval {
     pub bad_requests: i64,
 }
 
-/// Returns the SQL of a page of the products by case key after parameters 1 and 2, before parameter 3, that satisfy
-/// `condition`. At most parameter 4 of them are looked at. Parameters 5 to 8 are warehouse, name, quantity and limit.
-fn product_page(condition: &str) -> String {
-    format!(
-        "WITH scanned AS (SELECT p.id, p.sku, p.case_key, p.name, p.missing_since_ms FROM product p \
-                 WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 \
-                   AND p.alias_of IS NULL AND {condition} \
-             ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
-             WHERE (CAST($6 AS TEXT) IS NULL OR lower(s.name) LIKE $6 ESCAPE '!') \
-               AND ((CAST($5 AS BIGINT) IS NULL AND CAST($7 AS BIGINT) IS NULL) OR EXISTS ( \
-                   SELECT 1 FROM linked_balance b WHERE b.product = s.id \
-                     AND b.warehouse_id = coalesce($5, b.warehouse_id) AND b.quantity <= coalesce($7, b.quantity))) \
-             ORDER BY s.case_key, s.sku LIMIT CAST($8 AS BIGINT)"
-    )
-}
-
-/// Returns the SQL of a page of the SKUs of `changes`, with their spellings. Parameters: cursor, prefix, warehouse, limit.
-fn changed_page(changes: &str) -> String {
-    format!(
-        "SELECT c.spelling AS cursor, \
-                    coalesce(m.sku, c.spelling) AS sku, p.name, p.missing_since_ms AS missing_ms \
-             FROM ({changes}) c LEFT JOIN sku_spelling m ON m.spelling = c.spelling \
-             LEFT JOIN product p ON p.id = m.product ORDER BY c.spelling"
-    )
-}
-
 impl Store {
     /// Returns position, newest change and newest run, to notice that something changed.
     pub async fn change_mark(&self) -> Result<(i64, i64, i64)> {
@@ -166,8 +140,22 @@ impl Store {
         let is_search = name.is_some() || low.is_some() || filter.warehouse.is_some();
         let scanned = if is_search { SEARCHED_MAX } else { limit };
         let values = (from, after, to, scanned, filter.warehouse, name, low, limit);
-        let is_missing = filter.selection == StockSelection::Missing;
-        let sql = product_page(if is_missing { "p.missing_since_ms IS NOT NULL" } else { "TRUE" });
+        let condition = match filter.selection {
+            StockSelection::Missing => "p.missing_since_ms IS NOT NULL",
+            _ => "TRUE",
+        };
+        // The products by case key after values 1 and 2, before value 3; at most value 4 of them are looked at.
+        let sql = format!(
+            "WITH scanned AS (SELECT p.id, p.sku, p.case_key, p.name, p.missing_since_ms FROM product p \
+                     WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 \
+                       AND p.alias_of IS NULL AND {condition} \
+                 ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
+                 WHERE (CAST($6 AS TEXT) IS NULL OR lower(s.name) LIKE $6 ESCAPE '!') \
+                   AND ((CAST($5 AS BIGINT) IS NULL AND CAST($7 AS BIGINT) IS NULL) OR EXISTS ( \
+                       SELECT 1 FROM linked_balance b WHERE b.product = s.id \
+                         AND b.warehouse_id = coalesce($5, b.warehouse_id) AND b.quantity <= coalesce($7, b.quantity))) \
+                 ORDER BY s.case_key, s.sku LIMIT CAST($8 AS BIGINT)"
+        );
         self.fetch_all(AssertSqlSafe(sql), values, "read a page of stock").await
     }
 
@@ -204,7 +192,13 @@ impl Store {
              GROUP BY o.sku ORDER BY o.sku LIMIT CAST($4 AS BIGINT)"
             }
         };
-        self.fetch_all(AssertSqlSafe(changed_page(changes)), values, "read the SKUs of changes").await
+        let sql = format!(
+            "SELECT c.spelling AS cursor, \
+                        coalesce(m.sku, c.spelling) AS sku, p.name, p.missing_since_ms AS missing_ms \
+                 FROM ({changes}) c LEFT JOIN sku_spelling m ON m.spelling = c.spelling \
+                 LEFT JOIN product p ON p.id = m.product ORDER BY c.spelling"
+        );
+        self.fetch_all(AssertSqlSafe(sql), values, "read the SKUs of changes").await
     }
 
     /// Returns a page of exchanges, newest first, and the position before which the next page begins.

@@ -15,9 +15,6 @@ use tallyd::store::{DatabaseLock, Store, server_statements};
 
 /// Values in place of what a text gets when the program runs: the file, the name in braces, a value.
 const HOLES: &[(&str, &str, &str)] = &[
-    ("journal/fact_tables.rs", "key", "sku, id"),
-    ("journal/fact_tables.rs", "pairs", "'name', name, 'absent', absent"),
-    ("journal/fact_tables.rs", "name", "product"),
     ("journal/snapshot.rs", "columns", "sku, origin"),
     ("journal/snapshot.rs", "values", "value->>0, value->>1"),
     ("journal/snapshot.rs", "name", "tracked_sku"),
@@ -282,7 +279,7 @@ impl<'a> Evaluation<'a> {
                 let arguments = split(inside(arguments), ',');
                 let [pattern, values @ ..] = &arguments[..] else { return Err("an empty format".into()) };
                 let pattern = self.texts(pattern, before)?.remove(0);
-                self.filled(&pattern, values, before).map(|text| vec![text])
+                self.filled(&pattern, values, before)
             }
             [Word(name), Mark('!'), arguments @ ..] => {
                 let (parameters, body) = self.sources.macros.get(name).ok_or(format!("the macro {name}"))?;
@@ -360,25 +357,26 @@ impl<'a> Evaluation<'a> {
         Ok(texts)
     }
 
-    /// Fills the braces of a format.
-    fn filled(&mut self, pattern: &str, values: &[&[Token]], before: &[Token]) -> Result<String, String> {
-        let (mut text, mut rest, mut values) = (String::new(), pattern, values.iter());
+    /// Fills the braces of a format with each of their texts.
+    fn filled(&mut self, pattern: &str, values: &[&[Token]], before: &[Token]) -> Values {
+        let (mut texts, mut rest, mut values) = (vec![String::new()], pattern, values.iter());
         while let Some((head, tail)) = rest.split_once('{') {
             let (name, tail) = tail.split_once('}').unwrap();
-            text.push_str(head);
             let listed = HOLES.iter().find(|(file, hole, _)| *file == self.file && *hole == name);
-            let value = match (listed, name) {
+            let found = match (listed, name) {
                 (Some((file, hole, value)), _) => {
                     self.used_holes.insert((file, hole));
-                    (*value).to_owned()
+                    vec![(*value).to_owned()]
                 }
-                (None, "") => self.texts(values.next().ok_or("a value of a format")?, before)?.remove(0),
-                (None, name) => self.texts(&[word(name)], before)?.remove(0),
+                (None, "") => self.texts(values.next().ok_or("a value of a format")?, before)?,
+                (None, name) => self.texts(&[word(name)], before)?,
             };
-            text.push_str(&value);
+            let filled =
+                texts.iter().flat_map(|text| found.iter().map(move |value| format!("{text}{head}{value}")));
+            texts = filled.collect();
             rest = tail;
         }
-        Ok(text + rest)
+        Ok(texts.into_iter().map(|text| text + rest).collect())
     }
 }
 
