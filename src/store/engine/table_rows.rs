@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::error::SqlContext;
 use crate::model::{storable_json, storable_text};
 use crate::store::Result;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use sqlx::error::BoxDynError;
@@ -57,7 +57,18 @@ pub(in crate::store) enum StoredValue {
     Fraction(f64),
     Text(String),
     /// Bytes, or a text that is no UTF-8.
+    #[serde(serialize_with = "serialize_bytes")]
     Bytes(Vec<u8>),
+}
+
+/// Serialises bytes as a list of one text, because a number for each byte would take twice as long to hash.
+fn serialize_bytes<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    [to_hex(bytes)].serialize(to)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Number of a table's rows and the sum of their hashes, which does not depend on the order of the rows.
@@ -195,12 +206,7 @@ impl StoredValue {
                 '\t' => line.write_str("\\t"),
                 char => line.write_char(char),
             }),
-            Self::Bytes(bytes) => {
-                let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-                line.push_str("\\\\x");
-                line.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-                Ok(())
-            }
+            Self::Bytes(bytes) => write!(line, "\\\\x{}", to_hex(bytes)),
         };
         written.expect("a String takes every text");
     }
