@@ -7,6 +7,7 @@
 use super::metrics::CallCounter;
 use super::notifiers::Notifiers;
 use super::{metrics, settings, systemd};
+use crate::client::run_aside;
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
@@ -110,7 +111,7 @@ impl HealthMonitor {
             none => none.insert(CallCounter::start(store, context.session_id, self.started).await?),
         };
         let page = metrics::collect_metrics(store, limit, health, calls, now).await?;
-        replace_metrics(file, &page);
+        replace_metrics(file, page).await;
         Ok(())
     }
 
@@ -187,8 +188,10 @@ impl HealthMonitor {
 }
 
 /// Replaces the metrics file; a failure is logged.
-pub(super) fn replace_metrics(file: &Path, page: &str) {
-    if let Err(error) = metrics::replace_file(file, page) {
+pub(super) async fn replace_metrics(file: &Path, page: String) {
+    let to = file.to_owned();
+    let replaced = run_aside("the metrics file", move || metrics::replace_file(&to, &page)).await;
+    if let Err(error) = replaced.and_then(|replaced| replaced.map_err(|error| error.to_string())) {
         tracing::warn!(
             event = event::DAEMON_WARNING,
             "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \

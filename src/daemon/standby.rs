@@ -171,7 +171,7 @@ impl Candidate<'_> {
         let now = self.clock.moment();
         let is_due = self.metrics_written.is_none_or(|at| now.duration_since(at) >= METRICS_INTERVAL);
         if let Some(file) = self.config.metrics_file.as_deref().filter(|_| is_due) {
-            replace_metrics(file, &standby_metrics(self.clock.now(), still));
+            replace_metrics(file, standby_metrics(self.clock.now(), still)).await;
             self.metrics_written = Some(now);
         }
         ping_from_standby(self.config, &mut self.pings, self.clock);

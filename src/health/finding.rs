@@ -20,6 +20,8 @@ code_enum! {
         StandbyAway = "standby_away",
         /// The disk is short of space.
         DiskLow = "disk_low",
+        /// A file that the daemon writes is old, or belongs to another user.
+        FileUnwritten = "file_unwritten",
         /// The platform cannot be reached.
         Unreachable = "unreachable",
         /// Every call fails.

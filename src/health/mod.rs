@@ -13,6 +13,7 @@ mod tests;
 
 pub use finding::{Finding, FindingCode, FindingSeverity};
 
+use crate::client::run_aside;
 use crate::limiter::{
     self, BadRequestForecast, EndingHold, LimiterState, QuotaStatus, forecast_bad_requests,
 };
@@ -22,6 +23,8 @@ use crate::store::{
     BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow,
     Store, StoreError,
 };
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest hold that is usual under a quota. A longer one is a finding.
@@ -39,6 +42,8 @@ pub const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Time within which calls count towards the quota.
 const QUOTA_WINDOW: Duration = Duration::from_mins(1);
+/// Largest age of the metrics file, which a daemon writes each minute.
+const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
 /// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
 const PAUSE_MAX: Duration = Duration::from_hours(24);
 
@@ -62,6 +67,8 @@ pub struct HealthInputs {
     pub host: String,
     /// Sources of the integration key and of the gateway key: files, or variables of the environment.
     pub keys: [String; 2],
+    /// The metrics file, if this host's daemon writes one.
+    pub metrics_file: Option<PathBuf>,
     /// True for somebody who waits: a hold and a call without an answer count before they last.
     pub at_once: bool,
     /// Time-out of a call.
@@ -137,7 +144,36 @@ impl HealthReport {
 /// Fails if the database cannot be read.
 pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<HealthReport, StoreError> {
     let rows = store.health_rows(inputs.now, inputs.now.minus(inputs.call_timeout + COMMIT_MAX)).await?;
-    judge_store(store, rows, inputs).await
+    let mut report = judge_store(store, rows, inputs).await?;
+    let session = report.rows.last_session.filter(|_| inputs.daemon == DaemonState::Running);
+    if session
+        .is_some_and(|session| inputs.now.duration_since(Timestamp(session.started_ms)) > METRICS_MAX_AGE)
+    {
+        report.findings.extend(old_metrics(inputs.metrics_file.as_deref()).await);
+    }
+    report.findings.extend(store.foreign_position_file().as_deref().map(foreign_position));
+    Ok(report)
+}
+
+/// Returns the finding for a metrics file that is not written, as its age shows.
+async fn old_metrics(file: Option<&Path>) -> Option<Finding> {
+    let (file, name) = (file?.to_owned(), file?.display());
+    let written = run_aside("the metrics file", move || file.metadata()?.modified()).await;
+    let is_fresh = written.is_ok_and(|written: io::Result<_>| {
+        written.is_ok_and(|at| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE)
+    });
+    let text = format!("the metrics file {name} cannot be written: tallyd runs, and it has no new one");
+    let todo =
+        "make its folder writable for tallyd (ReadWritePaths= in the unit) or empty `metrics.textfile`";
+    (!is_fresh).then(|| Finding::new(FindingCode::FileUnwritten, 1, text, todo))
+}
+
+fn foreign_position(file: &Path) -> Finding {
+    let file = file.display();
+    let text = format!(
+        "{file} belongs to another user than the database, so a restored older copy may not be noticed"
+    );
+    Finding::new(FindingCode::FileUnwritten, 1, text, format!("sudo chown tallyd: {file}"))
 }
 
 /// Returns the findings that keep a change queued just now from being sent, or a call from being answered, causes first.

@@ -20,6 +20,7 @@ fn inputs(daemon: DaemonState) -> HealthInputs {
         daemon,
         host: "a".into(),
         keys: ["/k/integration-key".into(), "/k/gateway-key".into()],
+        metrics_file: None,
         at_once: false,
         call_timeout: Duration::from_secs(30),
         limits: limiter::LimiterSettings::default(),

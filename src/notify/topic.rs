@@ -46,7 +46,7 @@ pub fn finding_topic(code: FindingCode) -> NoticeTopic {
         | FindingCode::Stale
         | FindingCode::BackupOld
         | FindingCode::Waiting => NoticeTopic::Stale,
-        FindingCode::NotPruned | FindingCode::DiskLow => NoticeTopic::Disk,
+        FindingCode::NotPruned | FindingCode::DiskLow | FindingCode::FileUnwritten => NoticeTopic::Disk,
         FindingCode::AwaitsNoShipment
         | FindingCode::Held
         | FindingCode::InDoubt

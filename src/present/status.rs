@@ -46,6 +46,8 @@ impl StatusReport {
             store => store?,
         };
         store.refuse_moved().await?;
+        // Only a daemon on this host writes the file.
+        inputs.metrics_file = inputs.metrics_file.filter(|_| inputs.daemon == DaemonState::Running);
         inputs.daemon = daemon_state(config, &store).await?;
         let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
+use crate::bounds::Running;
 use crate::support::{BALANCES, World};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -120,6 +121,53 @@ async fn first_metrics(world: &World) -> String {
     stop.cancel();
     ended.await.unwrap().unwrap();
     std::fs::read_to_string(&file).unwrap()
+}
+
+/// A metrics file in a folder that does not exist, and a position file of another user, are findings while a daemon runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_the_daemon_cannot_write_is_a_finding() {
+    let world = World::new().await;
+    world.track_all().await;
+    let metrics = world.path.with_file_name("missing").join("tallyd.prom");
+    let more = format!("[metrics]\ntextfile = {metrics:?}\n");
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml(&more)).unwrap();
+    let mut running = Running::start(&config).await;
+    running.until("daemon.ready").await;
+    let unwritten = async || {
+        let output = run(&world, &more, &["status", "--json"]).await;
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = status["findings"].as_array().unwrap().clone();
+        let texts = findings.iter().filter(|found| found["code"] == "file_unwritten");
+        texts.map(|found| found["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(unwritten().await, [""; 0], "a daemon that just started has its time");
+    world
+        .sql(
+            "UPDATE session SET started_ms = started_ms - 600000; \
+             INSERT INTO run (session_id, job, trigger, started_ms, ended_ms, outcome, summary) \
+             SELECT max(id), 'balances', 'outbox', 1, 1, 'ok', 'read' FROM session",
+        )
+        .await;
+    let texts = unwritten().await;
+    assert!(texts.len() == 1 && texts[0].contains("tallyd.prom"), "{texts:?}");
+    std::fs::create_dir(metrics.parent().unwrap()).unwrap();
+    std::fs::write(&metrics, "").unwrap();
+    assert_eq!(unwritten().await, [""; 0], "it is over once the file is new");
+
+    let position = world.path.with_file_name("tallyd.db.position");
+    if world.is_on_server("a server's position is in it") {
+        return;
+    }
+    if std::os::unix::fs::chown(&position, Some(12_345), None).is_err() {
+        println!("skipped: the position file of another user, because only root gives a file away");
+        return;
+    }
+    let texts = unwritten().await;
+    assert!(texts.len() == 1 && texts[0].contains("tallyd.db.position"), "{texts:?}");
+    std::os::unix::fs::chown(&position, Some(0), None).unwrap();
+    assert_eq!(unwritten().await, [""; 0]);
+    assert_eq!(running.stop().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

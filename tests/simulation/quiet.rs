@@ -38,6 +38,7 @@ async fn is_well(world: &World) {
         daemon: DaemonState::Running,
         host: "here".into(),
         keys: Default::default(),
+        metrics_file: None,
         at_once: false,
         call_timeout: Duration::from_secs(30),
         limits: limiter::LimiterSettings::default(),

@@ -311,6 +311,12 @@ impl Store {
         })
     }
 
+    /// Returns the path of the position file if it belongs to another user than the database.
+    pub fn foreign_position_file(&self) -> Option<PathBuf> {
+        let file = PositionFile::for_database(&resolve_path(self.path()));
+        (self.location.server().is_none() && file.is_foreign()).then(|| file.path().to_owned())
+    }
+
     /// Runs a checkpoint and closes the database; the holder's last operation.
     pub async fn close(self) -> Result<()> {
         for reader in &self.readers {

@@ -15,7 +15,7 @@ use crate::model::Position;
 use crate::telemetry::event;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
@@ -49,6 +49,14 @@ impl PositionFile {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns true if the file belongs to another user than the database, whose daemon then cannot write it. A command
+    /// of root may have made it.
+    pub(super) fn is_foreign(&self) -> bool {
+        let owner = |path: &Path| std::fs::metadata(path).map(|file| file.uid());
+        let database = owner(&self.path.with_extension(""));
+        owner(&self.path).is_ok_and(|owner| database.is_ok_and(|database| owner != database))
     }
 
     /// Creates the file before the first session and syncs its directory entry. Without that sync a power cut

@@ -107,9 +107,12 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
             None => return None,
         },
         Code::NothingTracked => ("/stock".into(), "Track a SKU"),
-        Code::DatabaseReplaced | Code::OtherAccount | Code::NoDaemon | Code::StandbyAway | Code::DiskLow => {
-            return None;
-        }
+        Code::DatabaseReplaced
+        | Code::OtherAccount
+        | Code::NoDaemon
+        | Code::StandbyAway
+        | Code::DiskLow
+        | Code::FileUnwritten => return None,
     })
 }
 

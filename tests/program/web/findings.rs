@@ -100,7 +100,7 @@ fn fault_sql(code: FindingCode) -> String {
         // Only of a server: tests/program/postgres.
         Code::StandbyAway => String::new(),
         // Of the files and the lock, and of changes.
-        Code::DatabaseReplaced | Code::NoDaemon | Code::DiskLow => String::new(),
+        Code::DatabaseReplaced | Code::NoDaemon | Code::DiskLow | Code::FileUnwritten => String::new(),
         Code::Waiting | Code::AwaitsNoShipment | Code::Held | Code::InDoubt | Code::Rejected => String::new(),
     }
 }
@@ -163,6 +163,9 @@ impl FaultyWorld {
             let copy = world.path.with_file_name("copy.db");
             std::fs::copy(&world.path, &copy).unwrap();
             std::fs::rename(&copy, &world.path).unwrap();
+        }
+        if code == FindingCode::FileUnwritten {
+            config.metrics_file = Some(world.path.with_file_name("missing").join("tallyd.prom"));
         }
         if code == FindingCode::DiskLow {
             let small = SmallDisk::mount(world.path.with_file_name("small"))?;
@@ -231,6 +234,7 @@ async fn check_finding(code: FindingCode, visit: &Visit) -> Result<(), String> {
         FindingCode::OtherAccount,
         FindingCode::NoDaemon,
         FindingCode::DiskLow,
+        FindingCode::FileUnwritten,
     ];
     let Some((_, link)) = block.split_once("href=\"") else {
         return if outside.contains(&code) { Ok(()) } else { Err(format!("{code} leads to no page")) };
