@@ -6,7 +6,6 @@ use crate::daemon::{JobCalls, job_calls};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
 use crate::schedule::feasibility::{self, JobAllotment, JobDemand, ScheduleFit};
 use crate::store::{Store, StoreError};
-use serde_json::{Value, json};
 
 /// The demand of the schedules, the calls a minute for bulk work, and the entries behind both.
 pub(crate) struct CallDemand {
@@ -87,10 +86,6 @@ impl ListedRow for JobAllotment {
         let [requested, granted] =
             [self.requested, self.granted].map(|calls| ListCell::Number(format!("{calls:.1}")));
         list_row![self.kind.as_str(), calls, requested, granted, format_elapsed(self.max_age)]
-    }
-
-    fn to_json(&self) -> Value {
-        json!({"job": self.kind.as_str(), "calls": self.calls, "requested": self.requested, "granted": self.granted})
     }
 }
 

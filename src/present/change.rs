@@ -189,10 +189,6 @@ impl ListedRow for ChangeStep {
         let exchange = self.exchange.map(|exchange| ListedSubject::Entry.cell(exchange));
         list_row![self.at, self.what, self.by, exchange, ListCell::Sentence(self.why.clone())]
     }
-
-    fn to_json(&self) -> Value {
-        json!({"at": self.at.map(Timestamp::to_rfc3339), "what": self.what, "by": self.by, "why": self.why})
-    }
 }
 
 pub(crate) fn change_json(row: &ChangeRow) -> Value {

@@ -10,12 +10,15 @@ pub(crate) trait ListedRow {
     const HEADINGS: &'static [&'static str];
 
     fn cells(&self) -> Vec<ListCell>;
+}
 
+/// A row that programs read.
+pub(crate) trait JsonRow {
     fn to_json(&self) -> Value;
 }
 
 /// Returns the rows as programs read them.
-pub(crate) fn rows_json<T: ListedRow>(rows: &[T]) -> Value {
+pub(crate) fn rows_json<T: JsonRow>(rows: &[T]) -> Value {
     rows.iter().map(T::to_json).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Tracked orders, and an order with its lines, allocations and shipments.
 
-use super::listing::{ListCell, ListedRow, ListedSubject, list_row, time_cell};
+use super::listing::{JsonRow, ListCell, ListedRow, ListedSubject, list_row, time_cell};
 use super::time_text;
 use crate::model::{OrderId, Timestamp};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow, Store, StoreError};
@@ -52,7 +52,9 @@ impl ListedRow for OrderNow<'_> {
         let (closed, observed) = (row.closed_ms.map(Timestamp), row.observed_ms.map(Timestamp));
         list_row![order, state, row.lines, row.sold, row.left, closed, observed]
     }
+}
 
+impl JsonRow for OrderNow<'_> {
     fn to_json(&self) -> Value {
         let Self(row, now) = self;
         let time = |ms: Option<i64>| ms.map(time_text);
@@ -80,10 +82,6 @@ impl ListedRow for ListedOrderLine {
         let observed = time_cell(line["observed_at"].as_str());
         list_row![line["line_item_id"], sku, sold, left, price, supplier, warehouse, observed]
     }
-
-    fn to_json(&self) -> Value {
-        self.0.clone()
-    }
 }
 
 impl ListedRow for AllocationRow {
@@ -93,10 +91,6 @@ impl ListedRow for AllocationRow {
         let observed = time_cell(Some(&self.observed_at));
         let Self { line_item_id, sku, quantity, warehouse_id, warehouse_name, .. } = self;
         list_row![line_item_id, sku, quantity, warehouse_id, warehouse_name, observed]
-    }
-
-    fn to_json(&self) -> Value {
-        json!(self)
     }
 }
 
@@ -109,9 +103,5 @@ impl ListedRow for ShipmentItemRow {
         let Self { line_item_id, shipment_id, item_id, quantity, tracking_number, .. } = self;
         let (shipped, confirmed) = (self.is_shipped, self.is_confirmed);
         list_row![line_item_id, shipment_id, item_id, quantity, shipped, confirmed, tracking_number, observed]
-    }
-
-    fn to_json(&self) -> Value {
-        json!(self)
     }
 }

@@ -1,6 +1,6 @@
 //! Runs, exchanges and events of the journal.
 
-use super::listing::{ListCell, ListedRow, ListedSubject, list_row, rows_json, sentence_cell};
+use super::listing::{JsonRow, ListCell, ListedRow, ListedSubject, list_row, rows_json, sentence_cell};
 use super::{ViewError, parse_json, time_text};
 use crate::model::{JobKind, Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
@@ -71,7 +71,9 @@ impl ListedRow for RunRow {
         let (run, summary) = (ListedSubject::Run.cell(id), sentence_cell(summary.as_deref()));
         list_row![run, job, trigger, Timestamp(*started_ms), elapsed_ms, outcome, exchanges, summary]
     }
+}
 
+impl JsonRow for RunRow {
     fn to_json(&self) -> Value {
         json!({
             "id": self.id, "job": self.job, "trigger": self.trigger, "input": parse_json(self.input.as_deref()),
@@ -91,7 +93,9 @@ impl ListedRow for ExchangeRow {
         let exchange = ListedSubject::Entry.cell(id);
         list_row![exchange, operation, lane, Timestamp(*sent_ms), elapsed_ms, verdict, status, message]
     }
+}
 
+impl JsonRow for ExchangeRow {
     fn to_json(&self) -> Value {
         json!({
             "id": self.id, "operation": self.operation, "target": self.target, "lane": self.lane,
@@ -111,7 +115,9 @@ impl ListedRow for RunChange {
         let detail = sentence_cell(self.detail.as_deref());
         list_row![change, exchange, self.kind, self.written, self.state, self.reason, detail]
     }
+}
 
+impl JsonRow for RunChange {
     fn to_json(&self) -> Value {
         json!({
             "exchange": self.exchange_id, "key": self.key, "kind": self.kind, "written": self.written,
@@ -128,7 +134,9 @@ impl ListedRow for JournalEvent {
         let position = ListedSubject::Entry.cell(self.position);
         list_row![position, Timestamp(self.at_ms), self.kind, self.subject, self.decided_by, self.detail]
     }
+}
 
+impl JsonRow for JournalEvent {
     fn to_json(&self) -> Value {
         json!({
             "position": self.position, "at": time_text(self.at_ms), "kind": self.kind, "subject": self.subject,

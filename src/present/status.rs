@@ -96,10 +96,6 @@ impl ListedRow for JobHealthRow {
         let times = [last_good_at, next_due_at].map(|at| time_cell(at.as_deref()));
         list_row![job, times[0], age_seconds.map(format_age), times[1], last_outcome]
     }
-
-    fn to_json(&self) -> Value {
-        json!(self)
-    }
 }
 
 /// Returns the leader as JSON; `None` if nobody leads.

@@ -12,7 +12,7 @@ pub(super) use crate::telemetry::plain_line;
 
 use super::CommandResult;
 use super::local_time::{local_sentence, local_time};
-use crate::present::listing::{ListCell, ListedRow, ListedValue, field_cells, rows_json};
+use crate::present::listing::{JsonRow, ListCell, ListedRow, ListedValue, field_cells, rows_json};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -57,7 +57,7 @@ impl OutputArgs {
     }
 
     /// Returns the output of a command that lists the rows of a page.
-    pub(super) fn list_rows<T: ListedRow>(self, rows: &[T], nothing: &str) -> CommandResult {
+    pub(super) fn list_rows<T: ListedRow + JsonRow>(self, rows: &[T], nothing: &str) -> CommandResult {
         Ok(self.render(|| rows_json(rows), || TextTable::of_rows(rows).to_text(nothing)).into())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::RunId;
 use crate::present::ViewError;
-use crate::present::listing::ListedRow;
+use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use crate::store::PAGE_ROWS;
 use crate::web::WebState;

@@ -9,7 +9,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId};
-use crate::present::listing::ListedRow;
+use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use clap::Subcommand;
 use std::sync::Arc;
