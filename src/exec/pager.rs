@@ -19,6 +19,7 @@ use std::pin::Pin;
 /// Most pages of a list; it ends an endless list.
 const PAGES_MAX: u32 = 500;
 
+type DecodePage<T> = dyn Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody> + Send + Sync;
 /// Page with its answer, in the transaction that records it.
 type AnsweredPage<'p, T> = (&'p mut WriteTransaction, &'p AnsweredExchange, &'p DecodedAnswer<T>);
 /// Projection of a page. Its output is the number of new or changed records.
@@ -29,7 +30,7 @@ type ProjectPage<T> = dyn for<'p> Fn(AnsweredPage<'p, T>) -> PageProjection<'p> 
 pub(crate) struct PagedList<T> {
     pub(super) list: PlatformList,
     request: Box<dyn Fn(PageParams) -> PlatformRequest + Send + Sync>,
-    decode: Box<dyn Fn(&[u8]) -> Result<DecodedAnswer<T>, MalformedBody> + Send + Sync>,
+    decode: Box<DecodePage<T>>,
     id: fn(&T) -> i64,
     /// Without it, the answers are recorded as not applied.
     project: Option<Box<ProjectPage<T>>>,
