@@ -21,12 +21,6 @@ use crate::reconcile::creates::plan_create;
 use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
 use serde_json::json;
 
-enum CreatedRecord {
-    Product(Box<wire::Product>),
-    Warehouse(Box<wire::Warehouse>),
-    Template(wire::ListingTemplate),
-}
-
 pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<CreateBody<'_>>> {
     let of_kind = changes.iter().filter_map(|change| {
         let create = CreateBody::from_body(&change.body)?;
@@ -70,19 +64,49 @@ impl RecordAnswer for AcceptedCreate<'_> {
         answer: &AnsweredExchange,
         _: Position,
     ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let outcome = match self.create.parse_answer(&answer.reply.body) {
-            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => {
-                refusal_outcome(self.id, &parsed.messages)
+        let body = &answer.reply.body;
+        let made = match self.create {
+            CreateBody::Product(_) => match self.created(wire::decode_product_answer(body)) {
+                Ok(product) => {
+                    projection::project_product(write, answer.id, answer.sent_at, &product).await?;
+                    Ok(product.id.0)
+                }
+                Err(outcome) => Err(outcome),
+            },
+            CreateBody::Warehouse(_) => match self.created(wire::decode_created_warehouse(body)) {
+                Ok(warehouse) => {
+                    projection::project_created_warehouse(write, answer.id, &warehouse).await?;
+                    Ok(warehouse.id.0)
+                }
+                Err(outcome) => Err(outcome),
+            },
+            // The list of the storefront's templates brings it into the mirror.
+            CreateBody::Template(_) => {
+                self.created(wire::decode_created_template(body)).map(|template| template.id)
             }
-            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-                made.project_record(write, answer).await?;
-                write.delivery_created(self.id, made.id()).await?;
-                let detail = format!("`{}` with id {}", self.create.name(), made.id());
+        };
+        let outcome = match made {
+            Ok(id) => {
+                write.delivery_created(self.id, id).await?;
+                let detail = format!("`{}` with id {id}", self.create.name());
                 ChangeOutcome::new(self.id, ChangeState::Applied, None, detail)
             }
-            Ok(_) | Err(_) => unmatched_outcome(self.id),
+            Err(outcome) => outcome,
         };
         Ok(vec![outcome])
+    }
+}
+
+impl AcceptedCreate<'_> {
+    /// Returns the created record, or the outcome of an answer without one.
+    fn created<T>(&self, answer: Result<WriteAnswer<T>, MalformedBody>) -> Result<T, ChangeOutcome> {
+        match answer {
+            Ok(answer) if answer.outcome() == WriteOutcome::Refused => {
+                Err(refusal_outcome(self.id, &answer.messages))
+            }
+            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => Ok(made),
+            Ok(_) | Err(_) => Err(unmatched_outcome(self.id)),
+        }
     }
 }
 
@@ -93,55 +117,5 @@ impl CreateBody<'_> {
             CreateBody::Warehouse(change) => wire::create_warehouse(&change.fields.clone().into()),
             CreateBody::Template(change) => wire::create_listing_template(&change.fields.clone().into()),
         }
-    }
-
-    fn parse_answer(&self, body: &[u8]) -> Result<WriteAnswer<CreatedRecord>, MalformedBody> {
-        Ok(match self {
-            CreateBody::Product(_) => map_record(wire::decode_product_answer(body)?, |product| {
-                CreatedRecord::Product(Box::new(product))
-            }),
-            CreateBody::Warehouse(_) => map_record(wire::decode_created_warehouse(body)?, |house| {
-                CreatedRecord::Warehouse(Box::new(house))
-            }),
-            CreateBody::Template(_) => {
-                map_record(wire::decode_created_template(body)?, CreatedRecord::Template)
-            }
-        })
-    }
-}
-
-fn map_record<T>(
-    answer: WriteAnswer<T>,
-    make: impl FnOnce(T) -> CreatedRecord,
-) -> WriteAnswer<CreatedRecord> {
-    let WriteAnswer { record, was_successful, messages } = answer;
-    WriteAnswer { record: record.map(make), was_successful, messages }
-}
-
-impl CreatedRecord {
-    fn id(&self) -> i64 {
-        match self {
-            CreatedRecord::Product(product) => product.id.0,
-            CreatedRecord::Warehouse(warehouse) => warehouse.id.0,
-            CreatedRecord::Template(template) => template.id,
-        }
-    }
-
-    async fn project_record(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-    ) -> Result<(), StoreError> {
-        match self {
-            CreatedRecord::Product(product) => {
-                projection::project_product(write, answer.id, answer.sent_at, product).await?;
-            }
-            CreatedRecord::Warehouse(warehouse) => {
-                projection::project_created_warehouse(write, answer.id, warehouse).await?
-            }
-            // The list of the storefront's templates brings it into the mirror.
-            CreatedRecord::Template(_) => {}
-        }
-        Ok(())
     }
 }
