@@ -316,7 +316,13 @@ async fn open_database(
     let looks = lead.as_ref().map(Lead::looks);
     let (limiter, refusal) = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
     let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
-    let session_id = begin_session(&store, config, &**clock, signs).await?;
+    let may_wait = |error: &StoreError| options.retries_forever && error.is_refusal();
+    let session_id = loop {
+        let attempt = begin_session(&store, config, &**clock, signs).await;
+        if let Some(id) = check_attempt("begin a session", may_wait, &**clock, attempt).await? {
+            break id;
+        }
+    };
     // A start of its own tries the key with its first call.
     let refusal = refusal.filter(|_| lead.as_ref().is_some_and(Lead::stood_by));
     Ok(OpenedDatabase { store, limiter, session_id, heartbeat, refusal })

@@ -47,7 +47,7 @@ async fn health(dock: &Dock) -> HealthReport {
 }
 
 /// Returns the finding of a code; panics if there is none.
-async fn finding(dock: &Dock, code: FindingCode) -> Finding {
+pub(super) async fn finding(dock: &Dock, code: FindingCode) -> Finding {
     let health = health(dock).await;
     let found = health.all_findings().find(|finding| finding.code == code);
     found.unwrap_or_else(|| panic!("no {code}: {:?}", health.findings)).clone()
