@@ -239,6 +239,9 @@ fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
                 None if is_read && !plan.reads.is_empty() => {
                     "is sent by the next push, after a fresh read".into()
                 }
+                None if !plan.change_keys.contains_key(&id) => {
+                    "is planned once the changes before it are sent; a push plans 5,000 at once".into()
+                }
                 None => "is sent by the next push: see `tallyd plan`".into(),
             }
         }

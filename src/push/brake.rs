@@ -1,4 +1,5 @@
 //! Brakes of a push: the whole backlog is judged before any of it is sent, and the changes of a trip are held.
+//! Behind the window of a push the backlog is taken to zero as many stock levels as within.
 //!
 //! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
 //! be ordinary work each time. The planned write of each stock level therefore stays in [`ProjectedBacklog`] until its
@@ -25,10 +26,10 @@ pub(super) async fn preview_trips(
     store: &Store,
     settings: brake::BrakeSettings,
     now: Timestamp,
-    works: &[PendingStockLevel],
+    (works, window_end): (&[PendingStockLevel], Option<ChangeId>),
 ) -> Result<Vec<BrakeTrip>, StoreError> {
     let projected: Vec<ProjectedWrite> = works.iter().filter_map(projected_entry).collect();
-    trips_of(store, settings, now, &projected).await
+    trips_of(store, settings, now, (&projected, window_end)).await
 }
 
 #[derive(Debug, Default)]
@@ -72,18 +73,20 @@ impl ProjectedBacklog {
     }
 }
 
-/// Judges the backlog if an entry changed. Returns the number of held changes. `None`: a change moved during
-/// the judgement, so nothing was held and the whole backlog must be loaded again.
+/// Judges the backlog up to the end of the window if an entry changed. Returns the number of held changes. `None`: a
+/// change moved during the judgement, so nothing was held and the whole backlog must be loaded again.
 pub(super) async fn judge_backlog(
     context: &JobContext,
     projected: &mut ProjectedBacklog,
+    window_end: Option<ChangeId>,
 ) -> Result<Option<u64>, JobError> {
     if !projected.has_changed {
         return Ok(Some(0));
     }
     let (now, settings) = (context.now(), context.settings());
     let entries: Vec<ProjectedWrite> = projected.entries.values().cloned().collect();
-    let trips = trips_of(&context.store, settings.quantities.brakes, now, &entries).await?;
+    let judged = (entries.as_slice(), window_end);
+    let trips = trips_of(&context.store, settings.quantities.brakes, now, judged).await?;
     let held = hold_trips(context, now, &trips).await?;
     if held.is_some() {
         projected.record_trips(&trips);
@@ -107,16 +110,22 @@ fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
     })
 }
 
-/// Returns the trips of these writes together with the writes of the last hour.
+/// Returns the trips of these writes together with the writes of the last hour. They are the part of the backlog up to
+/// `window_end`.
 async fn trips_of(
     store: &Store,
     settings: brake::BrakeSettings,
     now: Timestamp,
-    projected: &[ProjectedWrite],
+    (projected, window_end): (&[ProjectedWrite], Option<ChangeId>),
 ) -> Result<Vec<BrakeTrip>, StoreError> {
     let zeroing = || projected.iter().filter(|entry| entry.to.0 == 0);
+    let mut planned_of_all = (1, 1);
     // Only the zeroing brake counts the hour, so that other writes cost no read.
     let hours = if zeroing().any(|entry| entry.from.0 > 0) {
+        if let Some(end) = window_end {
+            let (within, behind) = store.outbox_pending_around(end).await?;
+            planned_of_all = (within, within + behind);
+        }
         let levels: Vec<(&str, i64)> = zeroing()
             .map(|entry| (entry.stock_level.sku.as_str(), entry.stock_level.warehouse_id.0))
             .collect();
@@ -124,7 +133,7 @@ async fn trips_of(
     } else {
         BTreeMap::new()
     };
-    match judge_brakes(projected, &hours, settings) {
+    match judge_brakes(projected, planned_of_all, &hours, settings) {
         BrakeDecision::Tripped(trips) => Ok(trips),
         BrakeDecision::Clear => Ok(Vec::new()),
     }
@@ -152,7 +161,8 @@ pub(super) async fn judge_update(
     };
     let projected: Vec<ProjectedWrite> = writes.iter().filter_map(entry).collect();
     let now = context.now();
-    let trips = trips_of(&context.store, context.settings().quantities.brakes, now, &projected).await?;
+    let settings = context.settings().quantities.brakes;
+    let trips = trips_of(&context.store, settings, now, (&projected, None)).await?;
     // If the change moved in the meantime, its claim fails and nothing is sent.
     Ok(hold_trips(context, now, &trips).await?.unwrap_or(0))
 }
@@ -217,7 +227,7 @@ mod tests {
         };
         for (from, to, held) in [(1, 9, 10), (1, 0, 10), (1, 3, 0), (0, 0, 0)] {
             let projected: Vec<ProjectedWrite> = (0..10).map(|id| write(id, from, to)).collect();
-            let trips = trips_of(&store, settings, Timestamp(0), &projected).await.unwrap();
+            let trips = trips_of(&store, settings, Timestamp(0), (&projected, None)).await.unwrap();
             assert_eq!(trips.iter().map(|trip| trip.changes().len()).sum::<usize>(), held, "{from} to {to}");
         }
     }

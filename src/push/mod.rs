@@ -84,38 +84,18 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
 }
 
 async fn deliver_changes(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
-    let (reads, pipe, summary) = (BTreeMap::new(), PushPipeline::default(), PushSummary::default());
-    let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
-    let (refused, is_cut_off) = (0, false);
-    let mut push = PushRun {
-        context,
-        run,
-        read_counts: reads,
-        pipeline: pipe,
-        summary,
-        unlisted,
-        absent_warehouses: no_such,
-        wait_reason: waits,
-        wait_end: None,
-        consecutive_refusals: refused,
-        is_cut_off,
-        possible_kits: PossibleKits::default(),
-    };
-    let mut deliver = DeliveryRun::new(context, run);
+    let (mut push, mut deliver) = (PushRun::new(context, run), DeliveryRun::new(context, run));
     let (mut broken, mut news, mut has_waited) = (None, context.subscribe_changes(), false);
     let wakes = loop {
-        let (over, mut shipments) = (CancellationToken::new(), PushSummary::default());
-        let sending = deliver.send_shipments(&over, &mut shipments);
-        push_beside(&mut push, &mut broken, &over, sending).await?;
-        push.summary.add_summary(shipments);
-        let mut others = PushSummary::default();
-        let round = deliver.send_round(&mut others);
-        let goes_on = push_beside(&mut push, &mut broken, &over, round).await?;
-        push.summary.add_summary(others);
+        let over = CancellationToken::new();
+        push_beside(&mut push, &mut broken, &over, deliver.send_shipments(&over)).await?;
+        let goes_on = push_beside(&mut push, &mut broken, &over, deliver.send_round()).await?;
         if goes_on {
             continue;
         }
-        let Some(end) = push.wait_end.filter(|_| broken.is_none()) else { break None };
+        let Some(end) = push.wait_end.filter(|_| broken.is_none()) else {
+            break (push.has_more && !push.is_cut_off).then_some(JobKind::Push);
+        };
         // A run waits only once, because a trickle may never end and other work starts only after the run.
         if has_waited {
             break Some(JobKind::Push);
@@ -127,6 +107,7 @@ async fn deliver_changes(context: &JobContext, run: RunId) -> Result<RunReport, 
         }
         has_waited = end <= context.moment();
     };
+    push.summary.add_summary(deliver.summary);
     broken.map_or_else(|| Ok(RunReport { wakes, ..push.summary.run_report() }), Err)
 }
 
@@ -185,20 +166,56 @@ struct PushRun<'a> {
     /// True if further attempts are useless in this run.
     is_cut_off: bool,
     possible_kits: PossibleKits,
+    /// Change after which the window begins: the part of the outbox that is planned at once.
+    window_after: ChangeId,
+    /// Last change of the window, if others are behind it.
+    window_end: Option<ChangeId>,
+    /// True if changes are left to the next run.
+    has_more: bool,
 }
 
-impl PushRun<'_> {
-    /// Delivers all quantity changes. Returns the error if facts cannot be read.
+impl<'a> PushRun<'a> {
+    fn new(context: &'a JobContext, run: RunId) -> Self {
+        Self {
+            context,
+            run,
+            read_counts: BTreeMap::new(),
+            pipeline: PushPipeline::default(),
+            summary: PushSummary::default(),
+            unlisted: BTreeMap::new(),
+            absent_warehouses: BTreeSet::new(),
+            wait_reason: None,
+            wait_end: None,
+            consecutive_refusals: 0,
+            is_cut_off: false,
+            possible_kits: PossibleKits::default(),
+            window_after: ChangeId(0),
+            window_end: None,
+            has_more: false,
+        }
+    }
+
+    /// Delivers the quantity changes of the first window in which one can move. Its end moves on with them. The
+    /// next run delivers the changes behind it, so that other jobs have their turn. Returns the error if facts
+    /// cannot be read.
     async fn push_quantities(&mut self) -> Result<Option<JobError>, JobError> {
+        let moved_before = self.summary.moved();
+        (self.window_after, self.has_more) = (ChangeId(0), false);
         let drained = loop {
             let drained = self.drain_quantities().await?;
             if drained.is_some() {
                 break drained;
             }
             let (listed, answered) = (self.read_warehouses().await?, self.read_possible_kits().await?);
-            if !listed && !answered {
-                break drained;
+            if listed || answered {
+                continue;
             }
+            let Some(end) = self.window_end.filter(|_| !self.is_cut_off) else { break None };
+            if self.summary.moved() > moved_before {
+                self.has_more = true;
+                break None;
+            }
+            self.window_after = end;
         };
         if let Some(why) = self.wait_reason.take() {
             self.summary.note_failure(why);

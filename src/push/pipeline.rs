@@ -58,7 +58,7 @@ pub(super) struct PushPipeline {
     pub(super) fault_search: FaultSearch,
     pub(super) own_reads: OwnReads,
     pub(super) latency: Duration,
-    /// Part of the outbox that is taken in.
+    /// Part of the window that is taken in.
     pub(super) seen: OutboxMark,
     /// End of the intake of programs' changes; `None` before the first.
     pub(super) intake_end: Option<Moment>,
@@ -166,18 +166,22 @@ impl PushRun<'_> {
         Ok(())
     }
 
-    /// Takes in the changes that became pending since the last time, at first all of them. The brakes must
-    /// judge the whole backlog before any of it is sent.
+    /// Takes in the changes of the window that became pending since the last time, at first all of them. The brakes
+    /// must judge the whole window before any of it is sent.
     async fn take_new_changes(&mut self) -> Result<(), JobError> {
         let (now, moment, store) = (self.context.now(), self.context.moment(), &self.context.store);
         let is_first = self.pipeline.intake_end.is_none();
         let intake_end = *self.pipeline.intake_end.get_or_insert(moment.plus(INTAKE_TIME));
+        let window = store.outbox_window(self.window_after).await?;
+        self.window_end = window.end();
         let NewChanges { mut stock_levels, rejected, ahead } =
-            load_new_changes(store, &mut self.pipeline.seen, now).await?;
+            load_new_changes(store, &window, &mut self.pipeline.seen, now).await?;
+        let found = stock_levels.len();
         stock_levels.retain(|(_, is_urgent)| *is_urgent || moment < intake_end);
+        self.has_more |= stock_levels.len() < found;
         if is_first {
             // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
-            let superseded = store.outbox_superseded().await?.into_iter().map(|level| (level, false));
+            let superseded = store.outbox_superseded(&window).await?.into_iter().map(|level| (level, false));
             stock_levels.extend(resolve_levels(store, superseded.collect()).await?);
         }
         self.reject_invalid(&rejected).await?;
@@ -208,7 +212,9 @@ impl PushRun<'_> {
     /// Loads and plans some stock levels, and updates the projected backlog.
     async fn load_levels(&mut self, levels: &[StockLevel]) -> Result<PushSnapshot, JobError> {
         let settings = self.context.settings();
-        let inputs = SnapshotInputs::at_present(self.context, &settings.quantities, &self.pipeline.own_reads);
+        let own_reads = &self.pipeline.own_reads;
+        let inputs =
+            SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
         let inputs = SnapshotInputs { absent_warehouses: &self.absent_warehouses, ..inputs };
         let snapshot = load_snapshot(&self.context.store, inputs, levels).await?;
         self.pipeline.projected_backlog.replace_entries(levels, &snapshot.stock_levels);
@@ -269,7 +275,8 @@ impl PushRun<'_> {
         let levels = self.resolve_spellings(levels).await?;
         let works = self.batch_plans(&levels).await?;
         self.note_unlisted(&works);
-        let held = brake::judge_backlog(self.context, &mut self.pipeline.projected_backlog).await?;
+        let projected = &mut self.pipeline.projected_backlog;
+        let held = brake::judge_backlog(self.context, projected, self.window_end).await?;
         if held.is_none() {
             let projected = self.pipeline.projected_backlog.stock_levels();
             self.load_levels(&projected).await?;
@@ -429,7 +436,8 @@ impl PushRun<'_> {
             self.pipeline.urgent_sends += usize::from(call.is_urgent);
             let (levels, urgent) = (call.stock_levels.clone(), call.is_urgent);
             let QueuedCall { stock_levels, plans, .. } = call;
-            let call = send::UpdateCall { run: self.run, lane, pace, own_reads, stock_levels, plans };
+            let after = self.window_after;
+            let call = send::UpdateCall { run: self.run, lane, pace, after, own_reads, stock_levels, plans };
             let context = self.context.clone();
             self.pipeline.in_flight.spawn(async move {
                 Ok(FinishedCall::Update {

@@ -17,7 +17,7 @@ use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::ChangeState;
 use crate::reconcile::StockLevelStep;
-use crate::store::{OutboxMark, Store};
+use crate::store::{OutboxMark, OutboxWindow, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Preview of the next push.
@@ -29,8 +29,10 @@ pub struct PushPreview {
     pub reads: Vec<StockLevel>,
     /// Changes without a call, and their outcome or reason.
     pub changes_without_call: Vec<(ChangeId, String)>,
-    /// The keys of all pending changes.
+    /// The keys of the planned changes.
     pub change_keys: BTreeMap<ChangeId, String>,
+    /// Number of pending changes behind those, which later pushes plan.
+    pub later_changes: u64,
     /// Quantities before and after the calls, by case key and warehouse.
     pub(super) written_levels: BTreeMap<(String, WarehouseId), (Quantity, Quantity)>,
 }
@@ -44,7 +46,7 @@ pub struct PlannedRequest {
     pub changes: Vec<ChangeId>,
 }
 
-/// Plans the next push from the outbox.
+/// Plans the next push from the first window of the outbox.
 ///
 /// `at`: the calendar time, and the time since the boot in which the daemon last ran. After another boot the
 /// age of facts is an estimate until the daemon runs again.
@@ -53,13 +55,16 @@ pub async fn preview_push(
     settings: &JobSettings,
     at: (Timestamp, Moment),
 ) -> Result<PushPreview, JobError> {
-    let mut preview = PushPreview::default();
-    for row in store.outbox_pending().await? {
-        preview.change_keys.insert(row.id, row.key.into());
-    }
-    preview.add_quantities(store, settings, at).await?;
+    let window = store.outbox_window(ChangeId(0)).await?;
+    let change_keys = store.outbox_pending_keys(&window).await?;
+    let mut preview = PushPreview { change_keys, ..PushPreview::default() };
+    preview.add_quantities(store, settings, (&window, at)).await?;
     kinds::preview_deliveries(store, &mut preview).await?;
     preview.note_remaining();
+    if let Some(end) = window.end() {
+        let (within, behind) = store.outbox_pending_around(end).await?;
+        preview.later_changes = (within + behind).saturating_sub(preview.change_keys.len() as u64);
+    }
     Ok(preview)
 }
 
@@ -68,16 +73,17 @@ impl PushPreview {
         &mut self,
         store: &Store,
         settings: &JobSettings,
-        (now, moment): (Timestamp, Moment),
+        (window, (now, moment)): (&OutboxWindow, (Timestamp, Moment)),
     ) -> Result<(), JobError> {
         let inputs = SnapshotInputs {
             settings: &settings.quantities,
             now,
             moment,
+            after: ChangeId(0),
             own_reads: &OwnReads::new(),
             absent_warehouses: &NO_WAREHOUSES,
         };
-        let new = load_new_changes(store, &mut OutboxMark::default(), now).await?;
+        let new = load_new_changes(store, window, &mut OutboxMark::default(), now).await?;
         let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
         let PushSnapshot { stock_levels: mut works, rejected } =
             load_snapshot(store, inputs, &levels).await?;
@@ -85,7 +91,8 @@ impl PushPreview {
             self.note_all(&[verdict.id], &format!("rejected: {}", verdict.detail.unwrap_or_default()));
         }
         let mut held = BTreeSet::new();
-        for trip in brake::preview_trips(store, settings.quantities.brakes, now, &works).await? {
+        let judged = (works.as_slice(), window.end());
+        for trip in brake::preview_trips(store, settings.quantities.brakes, now, judged).await? {
             self.note_all(trip.changes(), &format!("held: {trip}"));
             held.extend(trip.changes().iter().copied());
         }

@@ -55,6 +55,8 @@ pub(super) struct UpdateCall {
     pub(super) run: RunId,
     pub(super) lane: Lane,
     pub(super) pace: PacePayment,
+    /// Change after which the window of the plans begins.
+    pub(super) after: ChangeId,
     pub(super) own_reads: OwnReads,
     pub(super) stock_levels: Vec<StockLevel>,
     /// Their plans; empty if they are planned at the send.
@@ -203,13 +205,13 @@ pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<Platfor
 /// Returns true if the fact of every planned write still serves it.
 fn are_current(context: &JobContext, call: &UpdateCall, plans: &[PendingStockLevel]) -> bool {
     let settings = context.settings();
-    let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
+    let inputs = SnapshotInputs::at_present(context, &settings.quantities, call.after, &call.own_reads);
     plans.iter().all(|plan| inputs.is_current(plan))
 }
 
 async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<PendingStockLevel>, JobError> {
     let (settings, store) = (context.settings(), &context.store);
-    let inputs = SnapshotInputs::at_present(context, &settings.quantities, &call.own_reads);
+    let inputs = SnapshotInputs::at_present(context, &settings.quantities, call.after, &call.own_reads);
     let levels = deduplicate_levels(store.stock_levels_resolve(&call.stock_levels).await?);
     Ok(load_snapshot(store, inputs, &levels).await?.stock_levels)
 }

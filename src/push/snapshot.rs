@@ -21,7 +21,8 @@ use crate::reconcile::{
     plan_stock_level,
 };
 use crate::store::{
-    ChangeOutcome, ChangeRow, KIT_TYPE, OutboxMark, PlannedStockLevel, StockLevelRow, Store, StoreError,
+    ChangeOutcome, ChangeRow, KIT_TYPE, OutboxMark, OutboxWindow, PlannedStockLevel, StockLevelRow, Store,
+    StoreError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(super) struct SnapshotInputs<'a> {
     pub(super) now: Timestamp,
     /// The time since boot, by which the age of facts is measured.
     pub(super) moment: Moment,
+    /// Change after which the window of the plan begins.
+    pub(super) after: ChangeId,
     pub(super) own_reads: &'a OwnReads,
     pub(super) absent_warehouses: &'a BTreeSet<WarehouseId>,
 }
@@ -143,7 +146,8 @@ pub(super) async fn load_snapshot(
     let mut snapshot = PushSnapshot::default();
     // Read before the rows: a product that is created in between is awaited or has its row.
     let awaited = awaited_products(store).await?;
-    let mut changes = open_changes(store, levels, &mut snapshot.rejected).await?;
+    let window = store.outbox_window(inputs.after).await?;
+    let mut changes = open_changes(store, &window, levels, &mut snapshot.rejected).await?;
     let rows = store.stock_level_rows(levels).await?;
     let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
     let missing = levels.iter().zip(&rows).filter(|(_, row)| row.is_missing);
@@ -160,7 +164,7 @@ pub(super) async fn load_snapshot(
             is_listed: listed.is_empty() || listed.contains(&level.warehouse_id),
             is_undecided: undecided.contains(&case_key),
         };
-        snapshot.stock_levels.extend(inputs.plan_level(level, row, &open, lists)?);
+        snapshot.stock_levels.extend(inputs.plan_level(level, row, (window, &open), lists)?);
     }
     Ok(snapshot)
 }
@@ -182,14 +186,15 @@ pub(super) struct NewChanges {
     pub(super) ahead: Vec<ChangeId>,
 }
 
-/// Returns the changes that became pending since `seen`, and updates it. Bodies are parsed only where the
+/// Returns the changes of a window that became pending since `seen`, and updates it. Bodies are parsed only where the
 /// change names no stock level; the others are parsed with their snapshot.
 pub(super) async fn load_new_changes(
     store: &Store,
+    window: &OutboxWindow,
     seen: &mut OutboxMark,
     now: Timestamp,
 ) -> Result<NewChanges, StoreError> {
-    let changes = store.outbox_new_changes(seen).await?;
+    let changes = store.outbox_new_changes(window, seen).await?;
     let (mut ahead, mut others, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for change in &changes {
         let is_ahead =
@@ -221,10 +226,11 @@ impl<'a> SnapshotInputs<'a> {
     pub(super) fn at_present(
         context: &JobContext,
         settings: &'a QuantitySettings,
+        after: ChangeId,
         own_reads: &'a OwnReads,
     ) -> Self {
         let (now, moment) = (context.now(), context.moment());
-        Self { settings, now, moment, own_reads, absent_warehouses: &NO_WAREHOUSES }
+        Self { settings, now, moment, after, own_reads, absent_warehouses: &NO_WAREHOUSES }
     }
 
     /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
@@ -233,7 +239,7 @@ impl<'a> SnapshotInputs<'a> {
         &self,
         level: &StockLevel,
         row: StockLevelRow,
-        open: &[ChangeRow],
+        (window, open): (OutboxWindow, &[ChangeRow]),
         lists: KnownLists,
     ) -> Result<Option<PendingStockLevel>, StoreError> {
         if row.is_busy {
@@ -285,6 +291,7 @@ impl<'a> SnapshotInputs<'a> {
             fact_at: row.fact_moment,
             read_rows: PlannedStockLevel {
                 stock_level: level.clone(),
+                window,
                 open_changes: open.iter().map(|change| (change.id, change.revision)).collect(),
                 row,
             },

@@ -4,7 +4,7 @@ use crate::model::{Sku, StockLevel, Timestamp};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::count_base::HistoryFact;
 use crate::reconcile::{CountMark, CountResolution, QuantityState};
-use crate::store::{ChangeOutcome, ChangeRow, OpenChange, StockLevelRow, Store, StoreError};
+use crate::store::{ChangeOutcome, ChangeRow, OpenChange, OutboxWindow, StockLevelRow, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, StoreError> {
@@ -78,15 +78,18 @@ pub(super) fn invalid_outcome(change: &ChangeRow) -> Option<ChangeOutcome> {
     Some(ChangeOutcome::new(change.id, ChangeState::Rejected, Some(why.reason), &*why.detail))
 }
 
-/// Returns the valid open changes by stock level (SKU and warehouse). Adds the rejections of the invalid ones that
-/// are pending.
+/// Returns the valid open changes of a window by stock level (SKU and warehouse). Adds the rejections of the invalid
+/// ones that are pending.
 pub(super) async fn open_changes(
     store: &Store,
+    window: &OutboxWindow,
     levels: &[StockLevel],
     rejected: &mut Vec<ChangeOutcome>,
 ) -> Result<BTreeMap<(String, i64), Vec<ChangeRow>>, StoreError> {
     let mut open: BTreeMap<(String, i64), Vec<ChangeRow>> = BTreeMap::new();
-    for OpenChange { change, stock_level_sku, warehouse_id } in store.outbox_open_changes(levels).await? {
+    for OpenChange { change, stock_level_sku, warehouse_id } in
+        store.outbox_open_changes(window, levels).await?
+    {
         match invalid_outcome(&change) {
             None => open.entry((stock_level_sku, warehouse_id)).or_default().push(change),
             Some(verdict) => rejected.extend((change.state == ChangeState::Pending).then_some(verdict)),

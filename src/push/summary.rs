@@ -45,6 +45,11 @@ impl PushSummary {
         self.in_doubt += count_state(moves, ChangeState::InDoubt);
     }
 
+    /// Returns the number of changes that left the state pending.
+    pub(super) fn moved(&self) -> u64 {
+        self.applied + self.rejected + self.held + self.in_doubt
+    }
+
     pub(super) fn run_report(&self) -> RunReport {
         let mut summary =
             format!("{} applied in {}", counted(self.applied, "change"), counted(self.calls, "call"));
@@ -57,8 +62,7 @@ impl PushSummary {
             None => RunReport::ok(summary),
             Some(why) => RunReport::partial(format!("{summary}; then: {why}")),
         };
-        let has_effect = self.applied + self.rejected + self.held + self.in_doubt > 0;
-        RunReport { due_again_at: self.retry_at, ..report.with_effect(has_effect) }
+        RunReport { due_again_at: self.retry_at, ..report.with_effect(self.moved() > 0) }
     }
 }
 

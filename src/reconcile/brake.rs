@@ -64,7 +64,7 @@ pub enum BrakeTrip {
     Zeroing {
         /// Counted warehouses.
         scope: BrakeScope,
-        /// Stock levels that the backlog would set to zero.
+        /// Stock levels that the backlog would set to zero. Estimated if more than the changes.
         zeroed_by_backlog: u64,
         /// Zeroings within the hour, and non-zero stock levels at its start.
         hour: HourCounts,
@@ -101,7 +101,8 @@ impl BrakeTrip {
 impl fmt::Display for BrakeTrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes: _ } => {
+            BrakeTrip::Zeroing { scope, zeroed_by_backlog: now, hour, changes } => {
+                let about = if *now > changes.len() as u64 { "about " } else { "" };
                 let HourCounts { zeroed, non_zero } = hour;
                 let place = match scope {
                     BrakeScope::Everywhere => String::new(),
@@ -110,7 +111,7 @@ impl fmt::Display for BrakeTrip {
                 let [now, of] = [*now, *non_zero].map(|levels| counted(levels, "stock level"));
                 write!(
                     f,
-                    "{now} would become 0, after {zeroed} within the last hour, of {of} above 0{place}"
+                    "{about}{now} would become 0, after {zeroed} within the last hour, of {of} above 0{place}"
                 )?;
                 f.write_str("; so many at once may be a mistake")
             }
@@ -124,15 +125,17 @@ impl fmt::Display for BrakeTrip {
 
 /// Judges the projected backlog against the last hour, by warehouse.
 ///
-/// Entries that change nothing trip no brake.
+/// `planned_of_all`: the number of pending changes that are projected, and of all. Entries that change nothing trip no
+/// brake.
 pub fn judge_brakes(
     projected: &[ProjectedWrite],
+    planned_of_all: (u64, u64),
     hours: &BTreeMap<WarehouseId, HourCounts>,
     settings: BrakeSettings,
 ) -> BrakeDecision {
     let judged: Vec<&ProjectedWrite> = projected.iter().filter(|entry| !entry.is_released).collect();
     let zeroing: Vec<&ProjectedWrite> = judged.iter().copied().filter(|entry| entry.is_zeroing()).collect();
-    let mut trips = zeroing_trips(&zeroing, hours, settings);
+    let mut trips = zeroing_trips(&zeroing, planned_of_all, hours, settings);
     let counted: Vec<&ProjectedWrite> = judged.into_iter().filter(|entry| entry.is_counted).collect();
     trips.extend(jump_trip(&counted, settings.max_quantity_jump));
     if trips.is_empty() { BrakeDecision::Clear } else { BrakeDecision::Tripped(trips) }
@@ -154,21 +157,23 @@ impl ProjectedWrite {
 /// held too, because they come from the same source.
 fn zeroing_trips(
     zeroing: &[&ProjectedWrite],
+    planned_of_all: (u64, u64),
     hours: &BTreeMap<WarehouseId, HourCounts>,
     settings: BrakeSettings,
 ) -> Vec<BrakeTrip> {
-    if let Some(trip) = zeroing_trip(BrakeScope::Everywhere, zeroing, hours, settings) {
+    let trip_in = |scope| zeroing_trip(scope, zeroing, planned_of_all, hours, settings);
+    if let Some(trip) = trip_in(BrakeScope::Everywhere) {
         return vec![trip];
     }
     let warehouses: BTreeSet<WarehouseId> =
         zeroing.iter().map(|entry| entry.stock_level.warehouse_id).collect();
-    let scopes = warehouses.into_iter().map(BrakeScope::Warehouse);
-    scopes.filter_map(|scope| zeroing_trip(scope, zeroing, hours, settings)).collect()
+    warehouses.into_iter().map(BrakeScope::Warehouse).filter_map(trip_in).collect()
 }
 
 fn zeroing_trip(
     scope: BrakeScope,
     zeroing: &[&ProjectedWrite],
+    planned_of_all: (u64, u64),
     hours: &BTreeMap<WarehouseId, HourCounts>,
     settings: BrakeSettings,
 ) -> Option<BrakeTrip> {
@@ -178,7 +183,9 @@ fn zeroing_trip(
     });
     let here: Vec<&ProjectedWrite> =
         zeroing.iter().copied().filter(|entry| within(entry.stock_level.warehouse_id)).collect();
-    let zeroed_by_backlog = here.iter().filter(|entry| entry.is_counted).count() as u64;
+    let (planned, all) = planned_of_all;
+    let zeroed_by_backlog =
+        here.iter().filter(|entry| entry.is_counted).count() as u64 * all / planned.max(1);
     let zeroed = hour.zeroed + zeroed_by_backlog;
     let too_many = zeroed as f64 > settings.max_zeroing_fraction * hour.non_zero as f64;
     let is_tripped = zeroed_by_backlog > 0 && zeroed >= ZEROED_MIN && too_many;

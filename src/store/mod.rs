@@ -95,6 +95,7 @@ pub use outbox::queued::QueuedChange;
 pub use outbox::resolve::{DecisionResult, ResolutionEffect};
 pub use outbox::suspected_absence::SuspectedAbsenceRow;
 pub use outbox::transitions::{ChangeOutcome, ClaimedChange};
+pub use outbox::window::OutboxWindow;
 pub use views::call_stats::{CallCount, CallOutcomeCount};
 pub use views::change_history::{CandidateShipment, TransitionRow};
 pub use views::explain::{CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow};

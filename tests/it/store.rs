@@ -833,7 +833,7 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
         .await
         .unwrap();
     write.commit().await.unwrap();
-    let change = shelf.store.outbox_pending().await.unwrap().remove(0);
+    let change = shelf.store.outbox_show("k").await.unwrap().unwrap();
     let id = shelf.begin().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let claim = tallyd::store::ClaimedChange { id: change.id, written: Some(4) };
@@ -1313,7 +1313,7 @@ async fn a_key_names_one_change() {
     let refused = write.outbox_insert("k", "quantity.adjust", &body(-4), 0).await.unwrap_err();
     assert!(refused.to_string().contains("already names another change"), "{refused}");
     drop(write);
-    let pending = shelf.store.outbox_pending().await.unwrap();
+    let pending = shelf.store.outbox_oldest("pending", None, None, 0, 9).await.unwrap();
     assert_eq!(pending.iter().map(|change| change.id).collect::<Vec<_>>(), [1.into()]);
 }
 

@@ -57,7 +57,7 @@ pub(super) struct DeliveryRun<'a> {
     run: RunId,
     /// Lane of the changes that are sent now.
     lane: Lane,
-    summary: PushSummary,
+    pub(super) summary: PushSummary,
     skipped: BTreeSet<ChangeId>,
     /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
     /// changes of unknown outcome another quiet time per step.
@@ -124,24 +124,20 @@ impl<'a> DeliveryRun<'a> {
     }
 
     /// Sends a call for each kind that has something to send. Returns false if nothing is left to do now.
-    pub(super) async fn send_round(&mut self, summary: &mut PushSummary) -> Result<bool, JobError> {
-        let pending = self.context.store.outbox_deliveries().await?;
-        self.send_round_of(&pending, summary).await
+    pub(super) async fn send_round(&mut self) -> Result<bool, JobError> {
+        let pending = self.context.store.outbox_deliveries(false).await?;
+        self.send_pending(&pending).await
     }
 
     /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
     /// Shipments write no stock level, so they do not conflict with the quantities. They start after
     /// [`QUANTITIES_LEAD`].
-    pub(super) async fn send_shipments(
-        &mut self,
-        over: &CancellationToken,
-        summary: &mut PushSummary,
-    ) -> Result<(), JobError> {
+    pub(super) async fn send_shipments(&mut self, over: &CancellationToken) -> Result<(), JobError> {
         let mut changes = self.context.subscribe_changes();
         let _ = timeout(QUANTITIES_LEAD, over.cancelled()).await;
         while !over.is_cancelled() {
-            let shipments = self.context.store.outbox_shipments().await?;
-            if !self.send_round_of(&shipments, summary).await? {
+            let shipments = self.context.store.outbox_deliveries(true).await?;
+            if !self.send_pending(&shipments).await? {
                 tokio::select! {
                     () = over.cancelled() => {}
                     changed = changes.changed() => changed.expect("the context keeps the sender"),
@@ -151,17 +147,10 @@ impl<'a> DeliveryRun<'a> {
         Ok(())
     }
 
-    async fn send_round_of(
-        &mut self,
-        pending: &[ChangeRow],
-        summary: &mut PushSummary,
-    ) -> Result<bool, JobError> {
-        let goes_on = if self.is_cut_off { Ok(false) } else { self.send_pending(pending).await };
-        summary.add_summary(std::mem::take(&mut self.summary));
-        goes_on
-    }
-
     async fn send_pending(&mut self, pending: &[ChangeRow]) -> Result<bool, JobError> {
+        if self.is_cut_off {
+            return Ok(false);
+        }
         self.previously_failed = changes_with_reason(pending, Reason::NotSent);
         // These shared a call of unknown outcome and had no effect.
         self.isolated.extend(changes_with_reason(pending, Reason::NotLanded));

@@ -26,8 +26,9 @@ pub(in crate::push) async fn preview_deliveries(
     store: &Store,
     preview: &mut PushPreview,
 ) -> Result<(), JobError> {
-    let pending = store.outbox_deliveries().await?;
+    let pending = store.outbox_deliveries(false).await?;
     let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
+    preview.change_keys.extend(pending.iter().map(|row| (row.id, row.key.clone().into())));
     let mut run_preview = DeliveryPreview {
         store,
         preview,

@@ -30,16 +30,18 @@ struct OpenWriteRow {
 }
 
 impl WriteTransaction {
-    /// Returns true if these stock levels and their changes are still as the plan saw them.
+    /// Returns true if these stock levels and their changes are still as the plan of one window saw them.
     pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool> {
+        let Some(PlannedStockLevel { window, .. }) = seen.first() else { return Ok(true) };
         let levels: Vec<StockLevel> = seen.iter().map(|seen| seen.stock_level.clone()).collect();
         let rows = stock_level_rows(&mut self.tx, &levels).await?;
         if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
             return Ok(false);
         }
-        let open = outbox_open_revisions(&mut self.tx, &levels).await?;
-        let open: BTreeMap<ChangeId, i64> = open.into_iter().collect();
-        Ok(open == seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect())
+        let planned: BTreeMap<ChangeId, i64> =
+            seen.iter().flat_map(|seen| seen.open_changes.iter().copied()).collect();
+        let open = outbox_open_revisions(&mut self.tx, window, &levels, planned.len() + 1).await?;
+        Ok(planned == open.into_iter().collect())
     }
 
     /// Returns the writes of a call with these entries, in their order; a SKU without a product is left out.

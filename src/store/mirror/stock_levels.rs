@@ -7,7 +7,7 @@ use crate::model::{
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::engine::fetch::{self, Connection};
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{OutboxWindow, Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx_macros::FromRow;
@@ -91,7 +91,9 @@ pub struct PlannedStockLevel {
     pub stock_level: StockLevel,
     /// Its known state.
     pub row: StockLevelRow,
-    /// Id and revision of each pending or held change.
+    /// Part of the outbox that was planned.
+    pub window: OutboxWindow,
+    /// Id and revision of each pending or held change in the window.
     pub open_changes: Vec<(ChangeId, i64)>,
 }
 

@@ -5,6 +5,7 @@ use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody
 use crate::store::engine::fetch::{self, Connection};
 use crate::store::engine::lossy_text::{LossyText, StoredBodyRow, body_columns};
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
+use crate::store::outbox::window::OutboxWindow;
 use crate::store::{Result, Store};
 use sqlx::{AssertSqlSafe, FromRow, Row};
 use sqlx_macros::FromRow;
@@ -113,16 +114,18 @@ pub struct OpenChange {
     pub warehouse_id: i64,
 }
 
-/// Part of the outbox that a run has taken in: all pending changes up to a change and a position.
+/// Part of the outbox that a run has taken in: the pending changes up to one of the bulk, one of an operator and a
+/// position.
 #[derive(Clone, Copy, Debug)]
 pub struct OutboxMark {
-    change: ChangeId,
+    bulk: ChangeId,
+    urgent: ChangeId,
     position: Position,
 }
 
 impl Default for OutboxMark {
     fn default() -> Self {
-        Self { change: ChangeId(0), position: Position(0) }
+        Self { bulk: ChangeId(0), urgent: ChangeId(0), position: Position(0) }
     }
 }
 
@@ -220,12 +223,15 @@ macro_rules! level_names {
     };
 }
 
-/// SQL: the pending and held changes of the stock levels `k`.
+/// SQL: the pending and held changes of the stock levels `k` in the window of parameters 2 to 5.
 macro_rules! changes_of_levels {
     () => {
-        "FROM k CROSS JOIN outbox WHERE outbox.sku = k.spelling AND outbox.warehouse_id = k.warehouse_id \
-           AND state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
-           AND state IN ('pending', 'held') ORDER BY id"
+        "FROM k CROSS JOIN (VALUES ('held', 0, $2, $3), ('held', 1, $2, $3), ('pending', 0, $2, $3), \
+                                   ('pending', 1, 0, $4), ('pending', 1, $5, $3)) w \
+           CROSS JOIN outbox WHERE outbox.sku = k.spelling AND outbox.warehouse_id = k.warehouse_id \
+           AND kind IN ('quantity.set', 'quantity.adjust') AND state = w.column1 AND priority = w.column2 \
+           AND id > w.column3 AND id <= w.column4 \
+           AND state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL ORDER BY id"
     };
 }
 
@@ -238,31 +244,47 @@ macro_rules! change_rows {
 pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = $1");
 
 impl Store {
-    /// Returns the pending changes, operators' first, then by id.
-    pub async fn outbox_pending(&self) -> Result<Vec<ChangeRow>> {
-        let sql = concat!(change_rows!(), " WHERE state = 'pending' ORDER BY priority DESC, id");
-        self.fetch_all(sql, (), "read the pending changes").await
+    /// Returns the keys of the pending changes of a window.
+    pub async fn outbox_pending_keys(&self, window: &OutboxWindow) -> Result<BTreeMap<ChangeId, String>> {
+        let sql = "SELECT id, key FROM outbox WHERE state = 'pending' AND priority IN (0, 1) \
+                   AND (id > $1 AND id <= $2 OR priority = 1 AND id <= $3)";
+        let values = (window.after, window.until, window.urgent_until);
+        let rows: Vec<(ChangeId, LossyText)> =
+            self.fetch_all(sql, values, "read the keys of the pending changes").await?;
+        Ok(rows.into_iter().map(|(id, key)| (id, key.into())).collect())
     }
 
-    /// Returns the pending changes inserted after `seen`, and those that became pending again since, operators'
-    /// first, then by id. Their bodies are not read. Updates `seen`.
-    pub async fn outbox_new_changes(&self, seen: &mut OutboxMark) -> Result<Vec<NewChange>> {
+    /// Returns the pending changes of a window that were inserted after `seen`, and those that became pending again
+    /// since, operators' first, then by id. Their bodies are not read. Updates `seen`.
+    pub async fn outbox_new_changes(
+        &self,
+        window: &OutboxWindow,
+        seen: &mut OutboxMark,
+    ) -> Result<Vec<NewChange>> {
         // The position is read first, so that a transition committed between the reads is read twice, not missed.
         let position = self.journal_position().await?;
-        // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
-        let sql = "SELECT id, sku, warehouse_id, priority, priority = 1 AS is_urgent, \
-                       CASE WHEN dated_at IS NULL THEN created_at END AS undated_at FROM outbox \
-                   WHERE state = 'pending' AND priority IN (1, 0) AND id > $1 \
+        // Ranges of each priority let SQLite find the newest changes by the index instead of a scan.
+        let sql = "WITH part AS (SELECT * FROM (VALUES (0, $1, $2, $3), (1, $4, 0, $5), (1, $4, $6, $3)) w) \
+                   SELECT id, sku, warehouse_id, priority, priority = 1 AS is_urgent, \
+                       CASE WHEN dated_at IS NULL THEN created_at END AS undated_at \
+                   FROM part CROSS JOIN outbox \
+                   WHERE state = 'pending' AND priority = column1 AND id > column2 AND id > column3 AND id <= column4 \
                    UNION ALL \
                    SELECT id, sku, warehouse_id, priority, priority = 1, \
-                       CASE WHEN dated_at IS NULL THEN created_at END FROM outbox \
-                   WHERE state = 'pending' AND id <= $1 AND id IN (SELECT change_id FROM change_transition \
-                       WHERE state = 'pending' AND position >= $2) \
+                       CASE WHEN dated_at IS NULL THEN created_at END FROM part CROSS JOIN outbox \
+                   WHERE state = 'pending' AND priority = column1 AND id <= column2 AND id > column3 AND id <= column4 \
+                       AND id IN (SELECT change_id FROM change_transition \
+                           WHERE state = 'pending' AND position >= $7) \
                    ORDER BY priority DESC, id";
-        let changes: Vec<NewChange> =
-            self.fetch_all(sql, (seen.change.0, seen.position.0), "read the pending changes").await?;
-        let newest = changes.iter().map(|change| change.id).max();
-        *seen = OutboxMark { change: newest.map_or(seen.change, |id| id.max(seen.change)), position };
+        let OutboxWindow { after, until, urgent_until } = *window;
+        let late = window.late_urgent_after();
+        let values = (seen.bulk, after, until, seen.urgent, urgent_until, late, seen.position);
+        let changes: Vec<NewChange> = self.fetch_all(sql, values, "read the pending changes").await?;
+        for change in &changes {
+            let taken = if change.is_urgent { &mut seen.urgent } else { &mut seen.bulk };
+            *taken = change.id.max(*taken);
+        }
+        seen.position = position;
         Ok(changes)
     }
 
@@ -278,46 +300,40 @@ impl Store {
         self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
 
-    /// Returns the pending changes that are no quantities, operators' first, then by id.
-    pub async fn outbox_deliveries(&self) -> Result<Vec<ChangeRow>> {
+    /// Returns the pending changes that are no quantities, or the shipments and tracking numbers among them alone;
+    /// operators' first, then by id.
+    pub async fn outbox_deliveries(&self, shipments_alone: bool) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND kind NOT IN ('quantity.set', 'quantity.adjust') \
-             ORDER BY priority DESC, id"
+             AND (NOT $1 OR kind IN ('shipment.create', 'tracking.submit')) ORDER BY priority DESC, id"
         );
-        self.fetch_all(sql, (), "read the pending changes that are no quantities").await
+        self.fetch_all(sql, (shipments_alone,), "read the pending changes that are no quantities").await
     }
 
-    /// Returns the pending shipments and tracking numbers, operators' first, then by id.
-    pub async fn outbox_shipments(&self) -> Result<Vec<ChangeRow>> {
-        let sql = concat!(
-            change_rows!(),
-            " WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
-             ORDER BY priority DESC, id"
-        );
-        self.fetch_all(sql, (), "read the pending shipments").await
-    }
-
-    /// Returns the pending and held changes of these stock levels under all their spellings, by id.
+    /// Returns the pending and held changes of these stock levels in a window, under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn outbox_open_changes(&self, levels: &[StockLevel]) -> Result<Vec<OpenChange>> {
+    pub async fn outbox_open_changes(
+        &self,
+        window: &OutboxWindow,
+        levels: &[StockLevel],
+    ) -> Result<Vec<OpenChange>> {
         let sql = concat!(
             level_names!(),
             change_columns!(),
             ", k.stock_level_sku, k.warehouse_id ",
             changes_of_levels!()
         );
-        let names = stock_level_names(levels);
-        self.fetch_all(sql, (names,), "read the changes of some stock levels").await
+        self.fetch_all(sql, level_values(window, levels), "read the changes of some stock levels").await
     }
 
-    /// Returns the stock levels of held changes for which a later count was applied, as the changes name
-    /// them.
-    pub async fn outbox_superseded(&self) -> Result<Vec<StockLevel>> {
+    /// Returns the stock levels of held changes in a window for which a later count was applied, as the changes
+    /// name them.
+    pub async fn outbox_superseded(&self, window: &OutboxWindow) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
-                     AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 \
+                     AND o.id > $1 AND o.id <= $2 AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 \
                          FROM (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
                                    ON n.case_key = m.case_key AND n.product = m.product \
                                WHERE m.spelling = o.sku \
@@ -325,7 +341,8 @@ impl Store {
                          WHERE s.sku = l.spelling AND s.warehouse_id = o.warehouse_id \
                            AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let rows = self.fetch_all(sql, (), "read the superseded changes").await?;
+        let values = (window.after, window.until);
+        let rows = self.fetch_all(sql, values, "read the superseded changes").await?;
         let level = |(sku, warehouse_id): (LossyText, _)| {
             Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id })
         };
@@ -406,11 +423,23 @@ impl Store {
     }
 }
 
-/// Returns id and revision of each pending and held change of these stock levels.
+/// Returns id and revision of the first `limit` pending and held changes of these stock levels in a window.
 pub(in crate::store) async fn outbox_open_revisions(
     from: &mut Connection,
+    window: &OutboxWindow,
     levels: &[StockLevel],
+    limit: usize,
 ) -> Result<Vec<(ChangeId, i64)>> {
-    let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!());
-    fetch::all(from, sql, (stock_level_names(levels),), "read the revisions of changes").await
+    let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!(), " LIMIT $6");
+    let (names, after, until, urgent, late) = level_values(window, levels);
+    let values = (names, after, until, urgent, late, i64::try_from(limit).unwrap_or(i64::MAX));
+    fetch::all(from, sql, values, "read the revisions of changes").await
+}
+
+fn level_values(
+    window: &OutboxWindow,
+    levels: &[StockLevel],
+) -> (String, ChangeId, ChangeId, ChangeId, ChangeId) {
+    let late = window.late_urgent_after();
+    (stock_level_names(levels), window.after, window.until, window.urgent_until, late)
 }

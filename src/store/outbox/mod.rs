@@ -11,3 +11,4 @@ pub(super) mod resolve;
 pub(super) mod suspected_absence;
 pub(super) mod transitions;
 mod units_taken;
+pub(super) mod window;

@@ -38,7 +38,7 @@ async fn a_tracked_sku_that_is_no_utf8_is_listed_and_left_out_of_every_read() {
 }
 
 /// Returns the output of a list, and the program's peak memory while it printed it, in MiB.
-async fn printed(config: &Path, args: &[&str]) -> (Vec<u8>, u64) {
+pub async fn printed(config: &Path, args: &[&str]) -> (Vec<u8>, u64) {
     let mut child = program(config).args(args).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id().unwrap());
     let (mut text, mut piece, mut peak) = (Vec::new(), vec![0; 1 << 16], 0);

@@ -7,6 +7,7 @@
     reason = "a test ends at the first surprise, and nobody imports it"
 )]
 
+mod backlog;
 mod files;
 mod lists;
 mod memory;
@@ -54,6 +55,12 @@ pub fn configured(world: &World, more: &str) -> PathBuf {
     config
 }
 
+fn status_mib(process: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
 /// The running program as a process of its own, with its log.
 pub struct Running {
     child: Child,
@@ -82,9 +89,7 @@ impl Running {
 
     /// Returns the peak memory of the process, in MiB.
     pub fn peak_mib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        status_mib(self.child.id().unwrap(), "VmHWM:")
     }
 
     pub fn signal(&self, name: &str) {

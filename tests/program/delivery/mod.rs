@@ -37,5 +37,6 @@ pub(crate) mod support;
 mod told;
 mod trackings;
 mod turns;
+mod window;
 
 use crate::readback::between;

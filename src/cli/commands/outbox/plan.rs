@@ -7,7 +7,7 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{json_line, plain_line};
 use crate::cli::{CommandResult, OutputArgs};
 use crate::daemon::preview_push;
-use crate::model::{CallEffect, ChangeId};
+use crate::model::{CallEffect, ChangeId, counted};
 use crate::push::{PlannedRequest, PushPreview};
 use serde_json::{Value, json};
 
@@ -52,6 +52,7 @@ fn plan_json(plan: &PushPreview) -> Value {
         "looks": preflights.into_iter().map(request).collect::<Vec<_>>(),
         "calls": calls.into_iter().map(request).collect::<Vec<_>>(),
         "reads_first": reads.collect::<Vec<_>>(), "without_call": without_call.collect::<Vec<_>>(),
+        "later": plan.later_changes,
     })
 }
 
@@ -70,6 +71,10 @@ fn plan_text(plan: &PushPreview) -> String {
         if let Some(body) = body_text(planned) {
             text.push_str(&format!("{}\n", json_line(&body)));
         }
+    }
+    if plan.later_changes > 0 {
+        let later = counted(plan.later_changes, "change");
+        text.push_str(&format!("{later} more: planned once those before are sent\n"));
     }
     if text.is_empty() {
         text.push_str("no change is ready to be sent\n");
