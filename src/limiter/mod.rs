@@ -70,8 +70,7 @@ pub use completion::{LimiterEvent, QuotaOutcome};
 pub use hold::{Hold, HoldReason, HoldScope};
 pub use permit::Permit;
 pub use persisted::{
-    BadRequestForecast, EndingHold, LimiterState, PastReservation, PersistedState, QuotaStatus,
-    forecast_bad_requests,
+    BadRequestStatus, EndingHold, LimiterState, PastReservation, PersistedState, QuotaStatus,
 };
 pub use quota_usage::{QuotaUsage, WaitingCalls};
 pub use settings::LimiterSettings;

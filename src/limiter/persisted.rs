@@ -15,9 +15,6 @@ use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_mins(1);
-const HOUR: Duration = Duration::from_hours(1);
-
 /// State of earlier runs.
 ///
 /// `reservations` and `bad_requests` come from the journal, because only the commit before a send survives a
@@ -174,51 +171,31 @@ impl LimiterState {
     }
 }
 
-/// The bad-request budget and its forecast.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BadRequestForecast {
+/// The bad-request budget and its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRequestStatus {
     /// Answers of 400 in the last 24 h.
     pub count: usize,
-    /// Answers in the last hour: the rate of the forecast.
-    pub last_hour: usize,
     /// Count at which bulk pushes stop.
     pub soft: u32,
     /// Count at which every operation that was answered 400 stops.
     pub hard: u32,
-    /// Time at which the soft threshold is reached; `None` if not within a day, or reached already.
-    pub soft_at: Option<Timestamp>,
-    /// Time at which the hard threshold is reached; `None` as in `soft_at`.
-    pub hard_at: Option<Timestamp>,
 }
 
-/// Extrapolates the last hour's rate of bad requests, while old answers expire one by one.
-///
-/// `answers`: the times of the answers of 400 in the last 24 h, oldest first.
-pub fn forecast_bad_requests(
-    answers: &[Timestamp],
-    settings: &LimiterSettings,
-    now: Timestamp,
-) -> BadRequestForecast {
-    let (soft, hard) = bad_requests::thresholds(settings.bad_requests_per_day);
-    let last_hour = answers.iter().filter(|at| **at > now.minus(HOUR)).count();
-    let count_at = |minute: u32| {
-        let then = now.plus(MINUTE * minute);
-        let old = answers.iter().filter(|at| at.plus(DAY) > then).count();
-        old + last_hour * usize::try_from(minute).unwrap_or(0) / 60
-    };
-    let reached = |threshold: u32| {
-        let threshold = usize::try_from(threshold).unwrap_or(usize::MAX);
-        let minute = (0..24 * 60).find(|minute| last_hour > 0 && count_at(*minute) >= threshold);
-        minute.filter(|minute| *minute > 0).map(|minute| now.plus(MINUTE * minute))
-    };
-    let (count, soft_at, hard_at) = (count_at(0), reached(soft), reached(hard));
-    BadRequestForecast { count, last_hour, soft, hard, soft_at, hard_at }
+impl BadRequestStatus {
+    /// Returns the budget after `count` answers of 400 in the last 24 h.
+    pub fn new(count: usize, settings: &LimiterSettings) -> Self {
+        let (soft, hard) = bad_requests::thresholds(settings.bad_requests_per_day);
+        Self { count, soft, hard }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_mins(1);
+    const HOUR: Duration = Duration::from_hours(1);
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
     fn hold(ago_s: u64, duration_ms: Option<u64>) -> Hold {
@@ -241,25 +218,5 @@ mod tests {
         assert_eq!((status.share_permille, status.reads_only_until), (850, Some(NOW.plus(HOUR * 23))));
         let later = state.quota_status(NOW.plus(DAY));
         assert_eq!((later.holds.len(), later.share_permille, later.reads_only_until), (0, 1000, None));
-    }
-
-    #[test]
-    fn the_forecast_goes_on_with_the_last_hours_rate() {
-        let settings = LimiterSettings::default();
-        // One each minute for two hours: 120 now, 300 at the soft threshold, 400 at the hard one.
-        let steady: Vec<_> = (0..120).rev().map(|minute| NOW.minus(MINUTE * minute)).collect();
-        let forecast = forecast_bad_requests(&steady, &settings, NOW);
-        assert_eq!((forecast.count, forecast.last_hour), (120, 60));
-        assert_eq!(forecast.soft_at, Some(NOW.plus(HOUR * 3)));
-        assert_eq!(forecast.hard_at, Some(NOW.plus(MINUTE * 280)));
-
-        let slow: Vec<_> = (0..24).rev().map(|hour| NOW.minus(HOUR * hour)).collect();
-        let forecast = forecast_bad_requests(&slow, &settings, NOW);
-        let BadRequestForecast { count, soft_at, hard_at, .. } = forecast;
-        assert_eq!((count, soft_at, hard_at), (24, None, None), "as many go as come");
-        let reached = forecast_bad_requests(&vec![NOW; 300], &settings, NOW);
-        assert_eq!((reached.count, reached.soft_at), (300, None));
-        assert_eq!(forecast_bad_requests(&[], &settings, NOW).hard_at, None);
-        assert_eq!(forecast_bad_requests(&[NOW.minus(DAY)], &settings, NOW).count, 0, "a day old");
     }
 }

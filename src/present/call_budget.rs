@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::exec;
 use crate::health::{HealthReport, hold_text};
-use crate::limiter::{BadRequestForecast, EndingHold};
+use crate::limiter::{BadRequestStatus, EndingHold};
 use crate::model::Timestamp;
 use crate::store::{CallCount, DecisionResult, Store, StoreError};
 use serde_json::{Value, json};
@@ -43,10 +43,7 @@ impl CallBudgetReport {
             "holds": quota.holds.iter().map(hold_json).collect::<Vec<_>>(),
             "reads_only_until": quota.reads_only_until.map(Timestamp::to_rfc3339),
             "bad_requests": {
-                "last_24_h": bad_requests.count, "last_hour": bad_requests.last_hour,
-                "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,
-                "soft_line_at": bad_requests.soft_at.map(Timestamp::to_rfc3339),
-                "hard_line_at": bad_requests.hard_at.map(Timestamp::to_rfc3339),
+                "last_24_h": bad_requests.count, "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,
             },
         })
     }
@@ -69,23 +66,13 @@ pub(crate) fn budget_sentences(budget: &CallBudgetReport, health: &HealthReport)
     all.extend(
         quota.reads_only_until.map(|until| format!("only reads are sent until {}", until.to_rfc3339())),
     );
-    if bad_requests.count > 0 {
-        all.push(bad_request_forecast(bad_requests));
+    let BadRequestStatus { count, soft, hard } = bad_requests;
+    if *count > 0 {
+        all.push(format!(
+            "{count} answers of 400 in 24 h (bulk pushes stop at {soft}, requests that had a 400 at {hard})"
+        ));
     }
     all
-}
-
-fn bad_request_forecast(budget: &BadRequestForecast) -> String {
-    let BadRequestForecast { count, last_hour, soft, hard, soft_at, hard_at } = budget;
-    let rate = format!("at the last hour's rate ({last_hour}),");
-    let heading = match (soft_at, hard_at) {
-        (Some(at), _) => format!("{rate} bulk pushes stop at {}", at.to_rfc3339()),
-        (None, Some(at)) => format!("{rate} repeated requests stop at {}", at.to_rfc3339()),
-        (None, None) => format!("{rate} neither threshold is reached within a day"),
-    };
-    format!(
-        "{count} answers of 400 in 24 h (bulk pushes stop at {soft}, requests that had a 400 at {hard}); {heading}"
-    )
 }
 
 /// Ends a wait that the platform ordered for the account by mistake.
