@@ -21,7 +21,7 @@ pub use aside::run_aside;
 pub use transport::{
     ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
     PlatformRequest, PlatformResponse, ReceiverClient, SendCheck, SendFuture, SetupError, Transport,
-    TransportError, WasSent, mask_account_keys, receiver_host,
+    TransportError, WasSent, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
 };
 pub use verdict::{ThrottleKind, Verdict, classify_outcome, parse_retry_after};
 

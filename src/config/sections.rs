@@ -6,7 +6,7 @@
 use super::address::{self, ProxyUrl};
 use super::keys::{KeyContext, KeyError, KeySource, PasswordSource};
 use super::reader::SectionReader;
-use crate::client::HeaderNames;
+use crate::client::{HeaderNames, parse_base_url};
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
 use crate::model::WarehouseId;
@@ -45,7 +45,9 @@ impl ServiceConfig {
         let why =
             "this file must not contain a key; write the key to its own file and name it in `…_key_file`";
         ["integration_key", "gateway_key"].iter().for_each(|key| table.refuse_key(key, why));
-        let base_url = table.read_parsed("base_url", "", address::parse_base_url);
+        let base_url = table.read_parsed("base_url", "", |text| {
+            parse_base_url(text).map(|_| text.trim_end_matches('/').to_owned())
+        });
         let integration = table.read_optional("integration_key_file", parse_path);
         let gateway = table.read_optional("gateway_key_file", parse_path);
         Self {

@@ -42,7 +42,7 @@ const LARGE_BYTES: usize = 1024 * 1024;
 impl HttpTransport {
     /// Creates the transport. Reads `ca_file` and opens no connection.
     pub fn new(settings: &HttpSettings, keys: &AccountKeys) -> Result<Self, SetupError> {
-        let base_url = parse_base_url(&settings.base_url)?;
+        let base_url = parse_base_url(&settings.base_url).map_err(SetupError::BaseUrl)?;
         let headers = &settings.headers;
         Ok(Self {
             client: build_client(settings, &base_url)?,

@@ -113,18 +113,38 @@ pub enum SetupError {
     Library(String),
 }
 
-pub(super) fn parse_base_url(text: &str) -> Result<Url, SetupError> {
-    let url = Url::parse(text.trim()).map_err(|error| SetupError::BaseUrl(error.to_string()))?;
-    let wrong = match url.scheme() {
-        "http" if !is_loopback(&url) => Some("plain http would show the keys to the network; use https"),
-        "http" | "https" => None,
-        _ => Some("it must begin with https://"),
+/// Parses the platform's base address (docs/interface.md, *Conventions*).
+///
+/// Keys are never sent unencrypted: plain `http` is for the loopback only.
+///
+/// # Errors
+/// A sentence about what is wrong with the address.
+pub fn parse_base_url(text: &str) -> Result<Url, String> {
+    let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
+    let wrong = match Url::parse(text) {
+        _ if text.is_empty() => {
+            "it is missing: write the platform's address, such as https://service.example"
+        }
+        _ if text.contains(strange) => "an address holds no spaces, user names or backslashes",
+        _ if !text.contains("://") => "write an address that begins with https://",
+        Err(_) => "the host or port cannot be read; write https://host or https://host:port",
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => {
+            "a base address has no `?` or `#`; the paths of the operations are appended to it"
+        }
+        Ok(url) if url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url)) => {
+            return Ok(url);
+        }
+        Ok(url) if url.scheme() == "http" => {
+            "plain http sends the keys in the clear; write https (http is for the loopback)"
+        }
+        Ok(_) => "write an address that begins with https://",
     };
-    let decorated = url.query().is_some() || url.fragment().is_some() || !url.username().is_empty();
-    match wrong.or(decorated.then_some("it must hold only scheme, host, port and path")) {
-        Some(why) => Err(SetupError::BaseUrl(why.into())),
-        None => Ok(url),
-    }
+    Err(wrong.into())
+}
+
+/// Returns true if the text is the address of a proxy, which may contain a password.
+pub fn is_proxy_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 pub(super) fn is_loopback(url: &Url) -> bool {
@@ -208,5 +228,39 @@ pub(super) fn error_chain(error: &reqwest::Error) -> String {
         true if error.is_builder() => "the HTTP library refuses it".into(),
         true => "the connection failed".into(),
         false => causes.join(": "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_travel_in_the_clear_to_the_loopback_only() {
+        let cases = [
+            ("https://service.example", true),
+            ("https://service.example:8443/tenant/", true),
+            ("http://127.0.0.1:8399", true),
+            ("http://127.9.8.7", true),
+            ("http://[::1]:8399", true),
+            ("http://LocalHost:1", true),
+            ("http://service.example", false),
+            ("http://127.0.0.1.service.example", false),
+            ("http://localhost.service.example", false),
+            ("http://0.0.0.0:80", false),
+            ("http://127.0.0.1@service.example", false),
+            ("http://service.example\\@localhost", false),
+            ("http://[::ffff:8.8.8.8]", false),
+            ("https://user:password@service.example", false),
+            ("https://service.example/?a=1", false),
+            ("https://service.example:99999", false),
+            ("https://", false),
+            ("ftp://service.example", false),
+            ("service.example", false),
+            ("", false),
+        ];
+        for (text, good) in cases {
+            assert_eq!(parse_base_url(text).is_ok(), good, "{text}");
+        }
     }
 }
