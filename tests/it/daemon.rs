@@ -380,7 +380,8 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
     let mut write = store.begin_write(tallyd::store::Durability::Full).await.unwrap();
     let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
-    assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(i64::MAX / 2)).await.unwrap(), non_zero);
+    // The calendar may have been set back since the trip.
+    assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(1)).await.unwrap(), non_zero);
     write.commit().await.unwrap();
     drop(store);
     world.once().await;

@@ -119,7 +119,9 @@ impl WriteTransaction {
                                      WHERE t.released_ms IS NULL) \
                          ELSE key IN (SELECT atom FROM json_each($1)) END";
         let released = self.execute_counting(sql, (&json, at), "release held changes").await?;
-        let sql = "UPDATE brake_trip SET released_ms = $1 WHERE released_ms IS NULL AND CASE \
+        // The calendar may have been set back since the trip.
+        let sql = "UPDATE brake_trip SET released_ms = CASE WHEN at_ms > $1 THEN at_ms ELSE $1 END \
+                   WHERE released_ms IS NULL AND CASE \
                        WHEN restored_position IS NOT NULL THEN $2 ELSE NOT EXISTS ( \
                        SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
                        WHERE w.trip_id = brake_trip.id AND o.state = 'held') END";
