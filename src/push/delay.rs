@@ -11,7 +11,6 @@
 use super::routes::BatchRoutes;
 use super::snapshot::PendingStockLevel;
 use super::{ENTRIES_MAX, PushRun};
-use crate::exec::{JobContext, JobError};
 use crate::model::{Moment, StockLevel};
 use crate::reconcile::StockLevelStep;
 
@@ -71,10 +70,4 @@ impl PushRun<'_> {
         let goes_on = again.is_some() || !self.pipeline.in_flight.is_empty();
         again.into_iter().chain(self.delay_end().filter(|_| goes_on)).min()
     }
-}
-
-/// Waits until a pause ends; fails if the daemon stops.
-pub(super) async fn wait_until(context: &JobContext, pause: Option<Moment>) -> Result<(), JobError> {
-    let Some(end) = pause else { return Ok(()) };
-    context.pause_or_stop(end.duration_since(context.moment())).await
 }

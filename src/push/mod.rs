@@ -42,7 +42,6 @@ mod unlisted;
 
 pub use preview::{PlannedRequest, PushPreview, preview_push};
 
-use self::delay::wait_until;
 use self::kinds::DeliveryRun;
 use self::kits::PossibleKits;
 use self::pipeline::PushPipeline;
@@ -102,7 +101,7 @@ async fn deliver_changes(context: &JobContext, run: RunId) -> Result<RunReport, 
         }
         tokio::select! {
             biased;
-            waited = wait_until(context, Some(end)) => waited?,
+            waited = context.pause_until(Some(end)) => waited?,
             came = news.changed() => came.expect("the context owns the sender"),
         }
         has_waited = end <= context.moment();
@@ -132,7 +131,7 @@ async fn push_beside<T>(
             tokio::select! {
                 biased;
                 () = done.cancelled() => return Ok(()),
-                waited = wait_until(push.context, push.wait_end), if push.wait_end.is_some() && broken.is_none() => waited?,
+                waited = push.context.pause_until(push.wait_end), if push.wait_end.is_some() && broken.is_none() => waited?,
                 came = news.changed() => came.expect("the context owns the sender"),
             }
         }

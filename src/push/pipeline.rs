@@ -16,7 +16,6 @@
 //! larger than what can be written before its facts are too old.
 
 use super::backlog::PushBacklog;
-use super::delay::wait_until;
 use super::fault_search::{FaultSearch, LevelToRead};
 use super::routes::BatchRoutes;
 use super::send::{self, UpdateOutcome};
@@ -132,7 +131,7 @@ impl PushRun<'_> {
             let finished = tokio::select! {
                 biased;
                 Some(finished) = self.pipeline.in_flight.join_next() => finished,
-                waited = wait_until(context, pause), if pause.is_some() => {
+                waited = context.pause_until(pause), if pause.is_some() => {
                     broken = waited.err();
                     continue;
                 }
