@@ -42,8 +42,6 @@ code_enum! {
         NotPruned = "not_pruned",
         /// Changes wait longer than they should.
         Waiting = "waiting",
-        /// Changes wait for a shipment that no change creates.
-        AwaitsNoShipment = "awaits_nobody",
         /// The database was restored, and changes that programs insert are held.
         Restored = "restored",
         /// Changes are held for an operator.

@@ -14,9 +14,7 @@ mod tests;
 pub use finding::{Finding, FindingCode, FindingSeverity};
 
 use crate::client::run_aside;
-use crate::limiter::{
-    self, BadRequestForecast, EndingHold, LimiterState, QuotaStatus, forecast_bad_requests,
-};
+use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QuotaStatus};
 use crate::model::time::DAY;
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
@@ -93,7 +91,7 @@ pub struct HealthReport {
     /// The holds in force and the adaptive limit.
     pub quota: QuotaStatus,
     /// The bad-request budget.
-    pub bad_requests: BadRequestForecast,
+    pub bad_requests: BadRequestStatus,
     /// Time since which the oldest pending change waits.
     pub oldest_pending: Option<Timestamp>,
 }
@@ -215,7 +213,7 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     let stored = rows.limiter_state.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let limiter_state: LimiterState = stored.unwrap_or_default();
     let quota = limiter_state.quota_status(inputs.now);
-    let budget = forecast_bad_requests(bad_requests, &inputs.limits, inputs.now);
+    let budget = BadRequestStatus::new(bad_requests.len(), &inputs.limits);
     let mut findings: Vec<Finding> =
         rows.pauses.iter().map(|pause| paused_job(pause, &rows, inputs.now)).collect();
     findings.extend((inputs.daemon == DaemonState::OtherFile).then(database_replaced));
@@ -374,7 +372,7 @@ pub fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
     format!("{} waits ({}) until {}, {left} more", hold.what, hold.reason.as_str(), hold.until)
 }
 
-fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestForecast) -> Vec<Finding> {
+fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestStatus) -> Vec<Finding> {
     let full = quota.reads_only_until.map(|until| {
         let text = format!(
             "the platform throttled this account for bad requests: only reads are sent until {until}"

@@ -2,11 +2,11 @@
 //! changes.
 
 use super::finding::{Finding, FindingCode};
-use super::{DaemonState, HealthInputs, first_names, is_paused};
+use super::{DaemonState, HealthInputs, is_paused};
 use crate::limiter::{HoldScope, LimiterState};
 use crate::model::{JobKind, Operation, Timestamp, counted, format_elapsed};
 use crate::outbox::{ChangeKind, Reason, quote_key};
-use crate::store::{HealthRows, OrphanTrackingRow, RejectedRow, WaitingRow};
+use crate::store::{HealthRows, RejectedRow, WaitingRow};
 use std::time::Duration;
 
 /// Least wait of a late change, in addition to holds in force.
@@ -24,13 +24,10 @@ const TENTHS_OTHER: u64 = 40;
 
 pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &HealthInputs) -> Vec<Finding> {
     let queue = BacklogHealth::new(rows, state, inputs);
-    // A tracking number whose shipment no change creates is a finding of its own.
-    let is_orphan = |row: &WaitingRow| row.why.as_deref() == Some(FindingCode::AwaitsNoShipment.as_str());
-    let waiting = rows.waiting.iter().filter(|row| !is_orphan(row));
     // While the pushes are paused, every change waits, and the pause is the finding.
-    let waiting = waiting.filter(|row| is_being_sent(row) || !is_paused(rows, JobKind::Push.as_str()));
+    let waiting =
+        rows.waiting.iter().filter(|row| is_being_sent(row) || !is_paused(rows, JobKind::Push.as_str()));
     let mut findings: Vec<_> = waiting.filter_map(|row| queue.late_change(row)).collect();
-    findings.extend(orphaned_trackings(&rows.orphans, inputs.now));
     findings.extend(rows.restore.as_ref().map(unreleased_restore));
     findings.extend(state_findings(rows));
     findings.extend(rows.rejected.as_ref().map(rejected_changes));
@@ -47,8 +44,6 @@ struct BacklogHealth<'a> {
     allowance: Duration,
     /// True if a write was accepted recently: the backlog moves.
     is_moving: bool,
-    /// Time in which the next `run --once` comes, by the time between the last two.
-    until_once: Duration,
     /// End of the last pause of the pushes; no change was late before.
     resumed: Option<Timestamp>,
 }
@@ -73,21 +68,20 @@ impl<'a> BacklogHealth<'a> {
             late_after,
             allowance: late_after + minutes(calls),
             is_moving,
-            until_once: until_once(rows),
             resumed: rows.pushes_resumed,
         }
     }
 
     fn late_change(&self, row: &WaitingRow) -> Option<Finding> {
+        // Without a daemon a change is late only if a session has found it waiting.
+        if self.inputs.daemon == DaemonState::NotRunning && row.first_session_ms.is_none() {
+            return None;
+        }
         let since = Timestamp(row.since_ms);
         let (held_until, hold) = self.last_hold(row).unzip();
         let froms = [Some(since), row.first_session_ms.map(Timestamp), held_until, self.resumed];
         let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
-        let is_for_once = self.inputs.daemon == DaemonState::NotRunning && row.first_session_ms.is_none();
-        if is_for_once && waited <= self.until_once {
-            return None;
-        }
         let is_in_time = waited <= self.late_after || (self.is_moving && waited <= self.allowance);
         if is_in_time && !is_being_sent(row) {
             return None;
@@ -165,12 +159,6 @@ fn is_being_sent(row: &WaitingRow) -> bool {
     row.why.as_deref() == Some("sending")
 }
 
-/// Returns the time in which the next `run --once` comes: twice that between the last two.
-fn until_once(rows: &HealthRows) -> Duration {
-    let starts = rows.last_session.and_then(|last| Some((last.started_ms, last.once_before_ms?)));
-    starts.map_or(Duration::ZERO, |(last, before)| 2 * Timestamp(last).duration_since(Timestamp(before)))
-}
-
 fn operations_of(kind: &str) -> &'static [Operation] {
     use Operation as Op;
     match kind.parse::<ChangeKind>() {
@@ -185,21 +173,6 @@ fn operations_of(kind: &str) -> &'static [Operation] {
         Ok(ChangeKind::ListingTemplateCreate) => &[Op::ListListingTemplates, Op::CreateListingTemplate],
         Err(_) => &[],
     }
-}
-
-fn orphaned_trackings(rows: &[OrphanTrackingRow], now: Timestamp) -> Option<Finding> {
-    let late = |row: &&OrphanTrackingRow| now.duration_since(Timestamp(row.since_ms)) > LATE_AFTER;
-    let late: Vec<&OrphanTrackingRow> = rows.iter().filter(late).collect();
-    let since = late.iter().map(|row| row.since_ms).min()?;
-    let named = late.iter().map(|row| format!("`{}` names `{}`", row.key, row.shipment_key));
-    let text = format!(
-        "{} for a shipment that no change creates: {}",
-        counted(late.len(), "tracking number"),
-        first_names(named, late.len())
-    );
-    let todo = "insert that `shipment.create`, or cancel them (tallyd outbox cancel KEY) and insert them with the right key";
-    let found = Finding::new(FindingCode::AwaitsNoShipment, late.len(), text, todo);
-    Some(found.with_since(Timestamp(since)).with_subjects(late.iter().map(|row| row.key.clone())))
 }
 
 fn unreleased_restore((sign, at_ms): &(String, i64)) -> Finding {

@@ -47,8 +47,7 @@ pub fn finding_topic(code: FindingCode) -> NoticeTopic {
         | FindingCode::BackupOld
         | FindingCode::Waiting => NoticeTopic::Stale,
         FindingCode::NotPruned | FindingCode::DiskLow | FindingCode::FileUnwritten => NoticeTopic::Disk,
-        FindingCode::AwaitsNoShipment
-        | FindingCode::Held
+        FindingCode::Held
         | FindingCode::InDoubt
         | FindingCode::Quarantined
         | FindingCode::Unreadable

@@ -99,7 +99,7 @@ reasons! {
     Landed = "landed", "nothing; it took effect before";
 
     /// Pending: the shipment does not exist yet.
-    AwaitsShipment = "awaits_shipment", "nothing; it is sent once its shipment exists";
+    AwaitsShipment = "awaits_shipment", "it is sent once its shipment exists; insert that `shipment.create`, or cancel it and insert it with the right key";
     /// Pending: another change of the same stock level, order or shipment is in flight.
     AwaitsOther = "awaits_other", "nothing; it is sent after the other change";
     /// Pending: quarantined, because isolated calls for its SKU, order or shipment fail.

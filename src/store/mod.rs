@@ -100,8 +100,8 @@ pub use views::call_stats::{CallCount, CallOutcomeCount};
 pub use views::change_history::{CandidateShipment, TransitionRow};
 pub use views::explain::{CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow};
 pub use views::health::{
-    BackupRow, CallRow, EndedRunRow, HealthRows, LastSessionRow, OTHER_ACCOUNT, OrphanTrackingRow,
-    RejectedRow, UnreadableRow, WaitingRow,
+    BackupRow, CallRow, EndedRunRow, HealthRows, LastSessionRow, OTHER_ACCOUNT, RejectedRow, UnreadableRow,
+    WaitingRow,
 };
 pub use views::pages::{
     CallInterval, ExchangeFilter, PAGE_ROWS, StockFilter, StockPage, StockPageRow, StockSelection,

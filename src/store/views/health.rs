@@ -36,8 +36,6 @@ pub struct HealthRows {
     pub changes: Vec<(String, i64)>,
     /// Pending changes by kind and reason, and those that are being sent for longer than a call can take.
     pub waiting: Vec<WaitingRow>,
-    /// Pending tracking numbers whose shipment no change creates.
-    pub orphans: Vec<OrphanTrackingRow>,
     /// Sign of a restore that no person has released yet, and its time in milliseconds since 1970.
     pub restore: Option<(String, i64)>,
     /// Rejected changes that are not acknowledged.
@@ -81,8 +79,6 @@ pub struct LastSessionRow {
     pub is_once: bool,
     /// True if each of its latest runs ended `ok`.
     pub is_good: bool,
-    /// Start of the `run --once` before it, in milliseconds since 1970.
-    pub once_before_ms: Option<i64>,
 }
 
 /// State of the job `backup`.
@@ -101,7 +97,7 @@ pub struct BackupRow {
 pub struct WaitingRow {
     /// Kind, as inserted.
     pub kind: LossyText,
-    /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
+    /// Code of the reason: a reason of the outbox, or `quarantined`, `behind_held`,
     /// `behind_in_doubt`, `sending`.
     pub why: Option<String>,
     /// Number of changes.
@@ -114,17 +110,6 @@ pub struct WaitingRow {
     pub key: LossyText,
     /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
-}
-
-/// Tracking number whose shipment no change creates.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct OrphanTrackingRow {
-    /// Key of the change.
-    pub key: LossyText,
-    /// Key that the change names and that no change has.
-    pub shipment_key: LossyText,
-    /// Time of the insertion, in milliseconds since 1970.
-    pub since_ms: i64,
 }
 
 /// Rejected changes that are not acknowledged.
@@ -229,20 +214,13 @@ const QUARANTINE_SUBJECT: &str = concat!(
     " WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END"
 );
 
-/// SQL: true if `o` is a tracking number that names a shipment by a key that no change has.
-const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipment' \
-    AND json_type(o.body, '$.shipment_key') = 'text' \
-    AND NOT EXISTS (SELECT 1 FROM outbox n WHERE n.key = json_extract(o.body, '$.shipment_key'))";
-
 /// SQL: the session of the newest run with a trigger other than `operator`. A command beside the
 /// schedule, such as `verify`, does not show that a daemon works.
 const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
                       EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
                               AND r.trigger = 'once') AS is_once, \
                       NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
-                                  AND r.outcome <> 'ok') AS is_good, \
-                      (SELECT max(p.started_ms) FROM run r JOIN session p ON p.id = r.session_id \
-                       WHERE r.id >= n.first AND r.trigger = 'once' AND p.id < s.id) AS once_before_ms \
+                                  AND r.outcome <> 'ok') AS is_good \
                FROM (SELECT session_id, CASE WHEN id > 200 THEN id - 200 ELSE 0 END AS first FROM run \
                      WHERE trigger <> 'operator' ORDER BY id DESC LIMIT 1) n \
                JOIN session s ON s.id = n.session_id";
@@ -349,7 +327,6 @@ impl Store {
             changes: self.outbox_counts().await?,
             waiting,
             away: self.standbys_away().await?,
-            orphans: self.health_orphans().await?,
             restore: self.fetch_optional(RESTORE, (), "read the restore that is not released").await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
             writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,
@@ -374,7 +351,7 @@ impl Store {
                                                 AND h.state IN ('held', 'in_doubt')) \
                                  AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
                             THEN {BLOCKER_REASON} END, \
-                            CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, o.reason) AS why \
+                            o.reason) AS why \
                         FROM outbox o WHERE o.state = 'pending'), \
                   g AS (SELECT kind, why, count(*) AS changes, min(since_ms) AS since_ms FROM p GROUP BY kind, why), \
                   w AS (SELECT g.kind, g.why, g.changes, g.since_ms, \
@@ -388,15 +365,6 @@ impl Store {
              ORDER BY w.since_ms, w.kind, w.why NULLS FIRST"
         );
         self.fetch_all(sqlx::AssertSqlSafe(sql), (), "read the pending changes").await
-    }
-
-    async fn health_orphans(&self) -> Result<Vec<OrphanTrackingRow>> {
-        let sql = format!(
-            "SELECT o.key, json_extract(o.body, '$.shipment_key') AS shipment_key, \
-                    unixepoch(o.created_at) * 1000 AS since_ms \
-             FROM outbox o WHERE o.state = 'pending' AND {IS_ORPHAN} ORDER BY o.id LIMIT 1000"
-        );
-        self.fetch_all(sqlx::AssertSqlSafe(sql), (), "find tracking numbers without a shipment").await
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.

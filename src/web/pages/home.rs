@@ -92,7 +92,7 @@ fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
         Code::Held | Code::Restored => (outbox("held"), "Decide on the held changes"),
         Code::InDoubt => (outbox("in_doubt"), "See the changes in doubt"),
         Code::Rejected => (outbox("rejected"), "See the rejected changes"),
-        Code::Waiting | Code::AwaitsNoShipment => (outbox("pending"), "See the pending changes"),
+        Code::Waiting => (outbox("pending"), "See the pending changes"),
         Code::NotShown => (address_with("/stock", &[("state", "conflict")]), "See the stock levels"),
         Code::MissingSkus => (address_with("/stock", &[("state", "missing")]), "See the missing SKUs"),
         Code::QuotaHold | Code::ReadsOnly | Code::BadRequests => ("/quota".into(), "See the quota"),

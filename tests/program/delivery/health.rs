@@ -89,10 +89,10 @@ async fn a_tracking_number_whose_shipment_no_change_makes_is_named() {
     assert_eq!(dock.reason("t").await, "awaits_shipment");
     assert!(health(&dock).await.is_healthy(), "the shipment may be inserted next");
     dock.later(3 * MINUTE);
-    let found = finding(&dock, FindingCode::AwaitsNoShipment).await;
+    let found = finding(&dock, FindingCode::Waiting).await;
     assert_eq!((found.count, &found.subjects[..]), (1, &["t".to_owned()][..]));
-    assert!(found.text.contains("`t` names `tpyo`"), "{}", found.text);
-    assert_eq!(codes(&dock).await, ["awaits_nobody"], "it is one finding, not two");
+    assert!(found.text.contains("no change has the key `tpyo` yet"), "{}", found.text);
+    assert_eq!(codes(&dock).await, ["waiting"]);
     dock.done(&["outbox", "cancel", "t"]).await;
     assert!(health(&dock).await.is_healthy());
 }

@@ -101,7 +101,7 @@ fn fault_sql(code: FindingCode) -> String {
         Code::StandbyAway => String::new(),
         // Of the files and the lock, and of changes.
         Code::DatabaseReplaced | Code::NoDaemon | Code::DiskLow | Code::FileUnwritten => String::new(),
-        Code::Waiting | Code::AwaitsNoShipment | Code::Held | Code::InDoubt | Code::Rejected => String::new(),
+        Code::Waiting | Code::Held | Code::InDoubt | Code::Rejected => String::new(),
     }
 }
 
@@ -111,9 +111,6 @@ fn change_behind(code: FindingCode) -> Option<(ChangeKind, ChangeState, Option<R
     let set = ChangeKind::QuantitySet;
     Some(match code {
         Code::Waiting => (set, ChangeState::Pending, None),
-        Code::AwaitsNoShipment => {
-            (ChangeKind::TrackingSubmit, ChangeState::Pending, Some(Reason::AwaitsShipment))
-        }
         Code::Held => (set, ChangeState::Held, Some(Reason::Brake)),
         Code::InDoubt | Code::PushFails => (set, ChangeState::InDoubt, Some(Reason::NoAnswer)),
         Code::Rejected => (set, ChangeState::Rejected, Some(Reason::UnknownSku)),
