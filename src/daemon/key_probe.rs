@@ -157,7 +157,7 @@ impl KeyProbe {
             transport.use_keys(&read);
             self.trial = None;
         } else {
-            drop(context.limiter.refuse_key("the key changed: checking for the same account"));
+            context.limiter.refuse_key("the key changed: checking for the same account");
             if is_new {
                 self.trial = Some(Arc::new(read));
             }

@@ -124,7 +124,7 @@ impl Daemon {
         match verified {
             Ok(()) => Ok(self),
             Err(StartError::Unverified(why)) => {
-                drop(self.context.limiter.refuse_key(&why));
+                self.context.limiter.refuse_key(&why);
                 tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
                 Ok(self)
             }
@@ -140,7 +140,7 @@ impl Daemon {
         if let Some(why) = refusal
             && self.account_identity().is_bound(&self.context).await?
         {
-            drop(self.context.limiter.refuse_key(&why));
+            self.context.limiter.refuse_key(&why);
             tracing::error!(
                 event = event::AUTH_REFUSED,
                 "the platform refused the key of the leader before, which is that of this host: {why}; nothing is sent \

@@ -326,7 +326,7 @@ impl JobContext {
     /// Marks the key as refused and returns the error, without an answer at hand.
     pub(super) fn key_refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
         // No effect if the verdict has informed the limiter already.
-        drop(self.limiter.refuse_key(&why));
+        self.limiter.refuse_key(&why);
         tracing::error!(
             event = event::AUTH_REFUSED,
             operation = operation.as_str(),

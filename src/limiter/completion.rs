@@ -3,7 +3,7 @@
 use super::admission::{Admission, CallGrant};
 use super::hold::{Hold, HoldReason, HoldScope};
 use super::instant::DualInstant;
-use crate::model::{Moment, Operation, Timestamp};
+use crate::model::{Moment, Timestamp};
 use std::time::Duration;
 
 /// Outcome of a call as far as the quota is concerned.
@@ -168,7 +168,8 @@ impl Admission {
             }
             QuotaOutcome::RefusedKey if operation.carries_id() => {}
             QuotaOutcome::RefusedKey => {
-                events.extend(self.refuse_key(format!("the platform refused {operation}"), now));
+                let is_new = self.holds.refuse_key(&format!("the platform refused {operation}"), at);
+                events.extend(self.hold_event(is_new, HoldScope::Key, HoldReason::RefusedKey, now));
             }
         }
         events
@@ -177,23 +178,6 @@ impl Admission {
     fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: DualInstant) -> Option<LimiterEvent> {
         let is_new = self.holds.hold_account(reason, wait, now.moment);
         self.hold_event(is_new, HoldScope::Account, reason, now)
-    }
-
-    /// Holds all lanes but the probe lane, unless they are held already.
-    pub(super) fn refuse_key(&mut self, why: String, now: DualInstant) -> Option<LimiterEvent> {
-        let is_new = self.holds.refuse_key(why, now.moment);
-        self.hold_event(is_new, HoldScope::Key, HoldReason::RefusedKey, now)
-    }
-
-    /// Holds an operation for its judging, unless it is held already.
-    pub(super) fn hold_operation(
-        &mut self,
-        operation: Operation,
-        why: String,
-        now: DualInstant,
-    ) -> Option<LimiterEvent> {
-        let is_new = self.holds.hold_operation(operation, why, now.moment);
-        self.hold_event(is_new, HoldScope::Operation(operation), HoldReason::Judging, now)
     }
 
     /// Returns the event of a hold that was just set, if it is new.

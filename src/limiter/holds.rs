@@ -27,47 +27,61 @@ const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), DAY);
 /// First and longest wait while another program has the slots (docs/rules.md 31).
 const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
+/// Holds in force by their targets.
 #[derive(Debug, Default)]
 pub(super) struct ActiveHolds {
-    account: Option<(HoldReason, TimedHold)>,
-    key: Option<OpenEndedHold>,
+    holds: BTreeMap<HoldTarget, ActiveHold>,
     /// True from the end of a refusal until it is reported.
     is_lifted: bool,
-    judging: BTreeMap<Operation, OpenEndedHold>,
-    shared_slots: BTreeMap<Operation, HeldOperation>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct TimedHold {
-    since: Moment,
-    duration: Duration,
+/// Target of a hold; each has one hold at most. The order is that of [`ActiveHolds::active_holds`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum HoldTarget {
+    Account,
+    Key,
+    /// Operation that is being judged.
+    Judged(Operation),
+    /// Operation whose slots other software uses too.
+    Slots(Operation),
 }
 
-impl TimedHold {
-    fn end_moment(self) -> Moment {
-        self.since.plus(self.duration)
+impl HoldTarget {
+    fn of(scope: HoldScope, reason: HoldReason) -> Self {
+        match scope {
+            HoldScope::Account => Self::Account,
+            HoldScope::Key => Self::Key,
+            HoldScope::Operation(operation) if reason == HoldReason::Judging => Self::Judged(operation),
+            HoldScope::Operation(operation) => Self::Slots(operation),
+        }
+    }
+
+    fn scope(self) -> HoldScope {
+        match self {
+            Self::Account => HoldScope::Account,
+            Self::Key => HoldScope::Key,
+            Self::Judged(operation) | Self::Slots(operation) => HoldScope::Operation(operation),
+        }
     }
 }
 
-/// A hold without a known end.
 #[derive(Clone, Debug)]
-struct OpenEndedHold {
-    since: Moment,
+struct ActiveHold {
+    reason: HoldReason,
     why: String,
-}
-
-/// A hold on an operation whose slots other software uses too.
-#[derive(Clone, Copy, Debug)]
-struct HeldOperation {
-    /// Consecutive waits without own calls in flight.
-    waits: u32,
     since: Moment,
-    /// `None`: the hold lasts until one of our calls completes.
+    /// `None`: the hold ends by an event; that of slots when one of our calls completes.
     wait: Option<Duration>,
+    /// Consecutive waits for slots without own calls in flight.
+    waits: u32,
 }
 
-impl HeldOperation {
-    fn end_moment(self) -> Option<Moment> {
+impl ActiveHold {
+    fn new(reason: HoldReason, why: &str, since: Moment, wait: Option<Duration>) -> Self {
+        Self { reason, why: why.to_owned(), since, wait, waits: 0 }
+    }
+
+    fn end_moment(&self) -> Option<Moment> {
         self.wait.map(|wait| self.since.plus(wait))
     }
 }
@@ -75,10 +89,11 @@ impl HeldOperation {
 impl ActiveHolds {
     /// Sets a wait for the whole account. Returns false if a hold that ends later is in force already.
     pub(super) fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: Moment) -> bool {
-        let ordered = TimedHold { since: now, duration: wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1) };
-        let longer = self.account.is_none_or(|(_, timed)| timed.end_moment() < ordered.end_moment());
+        let ordered = ActiveHold::new(reason, "", now, Some(wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1)));
+        let before = self.holds.get(&HoldTarget::Account);
+        let longer = before.is_none_or(|before| before.end_moment() < ordered.end_moment());
         if longer {
-            self.account = Some((reason, ordered));
+            self.holds.insert(HoldTarget::Account, ordered);
         }
         longer
     }
@@ -94,7 +109,7 @@ impl ActiveHolds {
         granted: Moment,
         now: Moment,
     ) -> bool {
-        let before = self.shared_slots.get(&operation);
+        let before = self.holds.get(&HoldTarget::Slots(operation));
         let is_known = before.is_some_and(|held| match held.wait {
             Some(_) => granted <= held.since,
             None => others > 0,
@@ -102,51 +117,52 @@ impl ActiveHolds {
         if is_known {
             return false;
         }
-        let waits = before.map_or(0, |held| held.waits);
-        let next = if others > 0 {
-            HeldOperation { waits, since: now, wait: None }
-        } else {
-            let wait = SHARED_SLOTS_WAIT.0.saturating_mul(1 << waits.min(5)).min(SHARED_SLOTS_WAIT.1);
-            HeldOperation { waits: waits + 1, since: now, wait: Some(wait) }
-        };
-        self.shared_slots.insert(operation, next);
+        let mut next = ActiveHold::new(HoldReason::Concurrency, "", now, None);
+        next.waits = before.map_or(0, |held| held.waits);
+        if others == 0 {
+            let wait = SHARED_SLOTS_WAIT.0.saturating_mul(1 << next.waits.min(5)).min(SHARED_SLOTS_WAIT.1);
+            (next.waits, next.wait) = (next.waits + 1, Some(wait));
+        }
+        self.holds.insert(HoldTarget::Slots(operation), next);
         true
     }
 
     /// Records the end of a call. `admitted`: the platform had a slot for the call, so the doubling starts
     /// anew.
     pub(super) fn record_completion(&mut self, operation: Operation, admitted: bool) {
-        let waits_for_this = self.shared_slots.get(&operation).is_some_and(|held| held.wait.is_none());
-        if admitted || waits_for_this {
-            self.shared_slots.remove(&operation);
+        let target = HoldTarget::Slots(operation);
+        if admitted || self.holds.get(&target).is_some_and(|held| held.wait.is_none()) {
+            self.holds.remove(&target);
         }
     }
 
     /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held
     /// already.
-    pub(super) fn hold_operation(&mut self, operation: Operation, why: String, now: Moment) -> bool {
-        let new = !self.judging.contains_key(&operation);
-        self.judging.entry(operation).or_insert(OpenEndedHold { since: now, why });
-        new
+    pub(super) fn hold_operation(&mut self, operation: Operation, why: &str, now: Moment) -> bool {
+        self.hold_until_event(HoldTarget::Judged(operation), HoldReason::Judging, why, now)
+    }
+
+    fn hold_until_event(&mut self, target: HoldTarget, reason: HoldReason, why: &str, now: Moment) -> bool {
+        let is_new = !self.holds.contains_key(&target);
+        self.holds.entry(target).or_insert_with(|| ActiveHold::new(reason, why, now, None));
+        is_new
     }
 
     /// Returns false if the operation was not held.
     pub(super) fn release_operation(&mut self, operation: Operation) -> bool {
-        self.judging.remove(&operation).is_some()
+        self.holds.remove(&HoldTarget::Judged(operation)).is_some()
     }
 
     /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift_refusal).
     ///
     /// Returns false if the key was refused already.
-    pub(super) fn refuse_key(&mut self, why: String, now: Moment) -> bool {
-        let new = self.key.is_none();
-        self.key.get_or_insert(OpenEndedHold { since: now, why });
-        new
+    pub(super) fn refuse_key(&mut self, why: &str, now: Moment) -> bool {
+        self.hold_until_event(HoldTarget::Key, HoldReason::RefusedKey, why, now)
     }
 
     /// Returns false if the key was not refused.
     pub(super) fn lift_refusal(&mut self) -> bool {
-        let was_refused = self.key.take().is_some();
+        let was_refused = self.holds.remove(&HoldTarget::Key).is_some();
         self.is_lifted |= was_refused;
         was_refused
     }
@@ -158,20 +174,21 @@ impl ActiveHolds {
 
     /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.
     pub(super) fn lift_order(&mut self, now: Moment) -> Option<HoldReason> {
-        self.account.take().filter(|(_, timed)| timed.end_moment() > now).map(|(reason, _)| reason)
+        let lifted = self.holds.remove(&HoldTarget::Account)?;
+        (lifted.end_moment() > Some(now)).then_some(lifted.reason)
     }
 
     pub(super) fn is_refused(&self) -> bool {
-        self.key.is_some()
+        self.holds.contains_key(&HoldTarget::Key)
     }
 
     pub(super) fn check_lane(&self, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         if self.is_refused() && lane != Lane::Probe {
             return Err(AdmissionWait::Event);
         }
-        match self.account {
-            Some((_, timed)) if timed.end_moment() > now => Err(AdmissionWait::Until(timed.end_moment())),
-            _ => Ok(()),
+        match self.holds.get(&HoldTarget::Account).and_then(ActiveHold::end_moment) {
+            Some(end) if end > now => Err(AdmissionWait::Until(end)),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -182,10 +199,10 @@ impl ActiveHolds {
         in_flight: u32,
         now: Moment,
     ) -> Result<(), AdmissionWait> {
-        if self.judging.contains_key(&operation) {
+        if self.holds.contains_key(&HoldTarget::Judged(operation)) {
             return Err(AdmissionWait::Event);
         }
-        let Some(held) = self.shared_slots.get(&operation) else { return Ok(()) };
+        let Some(held) = self.holds.get(&HoldTarget::Slots(operation)) else { return Ok(()) };
         match held.end_moment() {
             Some(end) if end > now => Err(AdmissionWait::Until(end)),
             // Without a call in flight no completion would ever end the wait.
@@ -196,56 +213,31 @@ impl ActiveHolds {
 
     /// Returns the holds in force: the account first, then the key, then operations.
     pub(super) fn active_holds(&self, now: DualInstant) -> Vec<Hold> {
-        let hold = |scope, reason, why: &str, since, wait: Option<Duration>| Hold {
-            scope,
-            reason,
-            why: why.into(),
-            since: now.to_timestamp(since),
-            duration_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        };
-        let mut holds = Vec::new();
-        if let Some((reason, timed)) = self.account.filter(|(_, timed)| timed.end_moment() > now.moment) {
-            holds.push(hold(HoldScope::Account, reason, "", timed.since, Some(timed.duration)));
-        }
-        if let Some(open) = &self.key {
-            holds.push(hold(HoldScope::Key, HoldReason::RefusedKey, &open.why, open.since, None));
-        }
-        for (operation, open) in &self.judging {
-            let scope = HoldScope::Operation(*operation);
-            holds.push(hold(scope, HoldReason::Judging, &open.why, open.since, None));
-        }
-        for (operation, held) in &self.shared_slots {
-            if held.end_moment().is_none_or(|end| end > now.moment) {
-                let scope = HoldScope::Operation(*operation);
-                holds.push(hold(scope, HoldReason::Concurrency, "", held.since, held.wait));
-            }
-        }
-        holds
+        let active =
+            self.holds.iter().filter(|(_, hold)| hold.end_moment().is_none_or(|end| end > now.moment));
+        let shown = active.map(|(target, hold)| Hold {
+            scope: target.scope(),
+            reason: hold.reason,
+            why: hold.why.clone(),
+            since: now.to_timestamp(hold.since),
+            duration_ms: hold.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        });
+        shown.collect()
     }
 
     /// Restores the holds of an earlier run, each with its original end.
     pub(super) fn from_persisted(stored: &[Hold], now: DualInstant) -> Self {
-        let mut holds = Self::default();
-        for hold in stored {
-            let since = now.past_moment(hold.since);
-            let wait = hold.duration_ms.map(Duration::from_millis);
-            let open = || OpenEndedHold { since, why: hold.why.clone() };
-            match (hold.scope, wait) {
-                (HoldScope::Account, Some(duration)) => {
-                    holds.account = Some((hold.reason, TimedHold { since, duration }))
-                }
-                (HoldScope::Key, None) => holds.key = Some(open()),
-                (HoldScope::Operation(operation), None) if hold.reason == HoldReason::Judging => {
-                    holds.judging.insert(operation, open());
-                }
-                (HoldScope::Operation(operation), Some(_)) => {
-                    holds.shared_slots.insert(operation, HeldOperation { waits: 0, since, wait });
-                }
-                // Calls in flight of an earlier run never complete. The other pairs are never written.
-                (HoldScope::Operation(_) | HoldScope::Account, None) | (HoldScope::Key, Some(_)) => {}
-            }
-        }
-        holds
+        let restored = stored.iter().map(|hold| {
+            let (since, wait) = (now.past_moment(hold.since), hold.duration_ms.map(Duration::from_millis));
+            let active = ActiveHold::new(hold.reason, &hold.why, since, wait);
+            (HoldTarget::of(hold.scope, hold.reason), active)
+        });
+        // Calls in flight of an earlier run never complete. The other pairs are never written.
+        let ends_again = |(target, hold): &(HoldTarget, ActiveHold)| match target {
+            HoldTarget::Account | HoldTarget::Slots(_) => hold.wait.is_some(),
+            HoldTarget::Key | HoldTarget::Judged(_) => hold.wait.is_none(),
+        };
+        Self { holds: restored.filter(ends_again).collect(), is_lifted: false }
     }
 }
 
@@ -344,8 +336,8 @@ mod tests {
     #[test]
     fn a_refused_key_lets_only_the_probe_through_until_it_is_lifted() {
         let mut holds = ActiveHolds::default();
-        assert!(holds.refuse_key("403".into(), second(0)));
-        assert!(!holds.refuse_key("403 again".into(), second(1)));
+        assert!(holds.refuse_key("403", second(0)));
+        assert!(!holds.refuse_key("403 again", second(1)));
         for lane in Lane::ALL.iter().copied() {
             let is_probe = lane == Lane::Probe;
             assert_eq!(holds.check_lane(lane, second(9_999)).is_ok(), is_probe, "{lane}");
@@ -358,7 +350,7 @@ mod tests {
     #[test]
     fn an_operation_to_be_judged_waits_for_its_release_alone() {
         let mut holds = ActiveHolds::default();
-        assert!(holds.hold_operation(PUSH, "a whole-call 400".into(), second(0)));
+        assert!(holds.hold_operation(PUSH, "a whole-call 400", second(0)));
         assert_eq!(holds.check_operation(PUSH, 0, second(9_999)), Err(AdmissionWait::Event));
         assert_eq!(holds.check_operation(READ, 0, second(0)), Ok(()));
         assert!(holds.release_operation(PUSH));
@@ -370,8 +362,8 @@ mod tests {
     fn after_a_restart_every_hold_keeps_its_own_end() {
         let mut holds = ActiveHolds::default();
         holds.hold_account(HoldReason::BadRequests, seconds(600), second(0));
-        holds.refuse_key("403".into(), second(1));
-        holds.hold_operation(PUSH, "a 400".into(), second(2));
+        holds.refuse_key("403", second(1));
+        holds.hold_operation(PUSH, "a 400", second(2));
         holds.hold_shared_operation(READ, 0, second(3), second(3));
         let stored = holds.active_holds(now(3_000));
         let scopes: Vec<_> = stored.iter().map(|hold| hold.scope).collect();

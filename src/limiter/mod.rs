@@ -72,7 +72,7 @@ pub use permit::Permit;
 pub use persisted::{
     BadRequestStatus, EndingHold, LimiterState, PastReservation, PersistedState, QuotaStatus,
 };
-pub use quota_usage::{QuotaUsage, WaitingCalls};
+pub use quota_usage::QuotaUsage;
 pub use settings::LimiterSettings;
 #[cfg(test)]
 pub use tests::TestClock;
@@ -184,10 +184,10 @@ impl Limiter {
     /// Holds an operation until it is [released](Self::release_operation).
     ///
     /// The hold lasts while one call shows if the operation or the key is at fault (docs/rules.md 18). `why`
-    /// is text for an operator. Returns `None` if the operation is held already.
-    pub fn hold_operation(&self, operation: Operation, why: impl Into<String>) -> Option<LimiterEvent> {
-        let now = self.shared.now();
-        self.shared.lock_admission().hold_operation(operation, why.into(), now)
+    /// is text for an operator. Returns false if the operation is held already.
+    pub fn hold_operation(&self, operation: Operation, why: &str) -> bool {
+        let now = self.shared.moment();
+        self.shared.lock_admission().holds.hold_operation(operation, why, now)
     }
 
     /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns false if it was not
@@ -198,10 +198,10 @@ impl Limiter {
 
     /// Holds all lanes but the probe lane, because the platform does not accept the key.
     ///
-    /// `why` is text for an operator and contains no secret. Returns `None` if the key is refused already.
-    pub fn refuse_key(&self, why: impl Into<String>) -> Option<LimiterEvent> {
-        let now = self.shared.now();
-        self.shared.lock_admission().refuse_key(why.into(), now)
+    /// `why` is text for an operator and contains no secret. Returns false if the key is refused already.
+    pub fn refuse_key(&self, why: &str) -> bool {
+        let now = self.shared.moment();
+        self.shared.lock_admission().holds.refuse_key(why, now)
     }
 
     /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
@@ -238,7 +238,7 @@ impl Limiter {
         self.shared.lock_admission().persisted_state(now)
     }
 
-    /// Returns the used and the free part of the quota, for `status`.
+    /// Returns the used and the free part of the quota.
     pub fn quota_usage(&self) -> QuotaUsage {
         let now = self.shared.now();
         self.shared.lock_admission().quota_usage(now)

@@ -327,7 +327,7 @@ impl AnsweredUpdate {
         let context = &self.context;
         // No notice if another call holds the operation already: one judgement serves both calls.
         let reason = format!("a quantity update was answered {status}");
-        drop(context.limiter.hold_operation(UPDATE_OPERATION, reason));
+        context.limiter.hold_operation(UPDATE_OPERATION, &reason);
         let judged = key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await;
         if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
             self.hold_updates(&why, unknown).await?;

@@ -129,10 +129,10 @@ async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
     let limiter = dock.daemon().context().limiter.clone();
-    drop(limiter.hold_operation(Operation::UpdateQuantityOnHand, "a test lets it wait"));
+    limiter.hold_operation(Operation::UpdateQuantityOnHand, "a test lets it wait");
     adjust(&dock, "taken", &sku, warehouse, -3).await;
     tokio::join!(dock.push(), async {
-        while dock.calls(BALANCES) == 0 || limiter.quota_usage().waiting.push == 0 {
+        while dock.calls(BALANCES) == 0 || limiter.quota_usage().bulk_waiting == 0 {
             tokio::task::yield_now().await;
         }
         dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
