@@ -17,6 +17,7 @@
 //! credential, because without its file the start would fail. Without the credential, the file therefore counts. The
 //! password may be missing, unless `password_file` names it: a server may know the user by its socket or its certificate.
 
+use crate::client::AccountKeys;
 use secrecy::{ExposeSecret, SecretString};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -56,13 +57,11 @@ struct KeyNames {
     file: &'static str,
 }
 
-/// The two keys.
+/// The two keys, as they were read.
 #[derive(Clone, Debug)]
 pub struct LoadedKeys {
-    /// The integration key, which identifies the account (`svc-subscription-key`).
-    pub integration: SecretString,
-    /// The gateway key, which grants access to the interface (`gateway-subscription-key`).
-    pub gateway: SecretString,
+    /// The keys.
+    pub account: AccountKeys,
     /// Warnings about key files that other users can read.
     pub warnings: Vec<String>,
 }
@@ -124,7 +123,7 @@ impl KeySource {
         let mut warnings = Vec::new();
         let integration = self.integration.read_key(INTEGRATION_KEY, &mut warnings)?;
         let gateway = self.gateway.read_key(GATEWAY_KEY, &mut warnings)?;
-        Ok(LoadedKeys { integration, gateway, warnings })
+        Ok(LoadedKeys { account: AccountKeys { integration, gateway }, warnings })
     }
 
     /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.

@@ -7,7 +7,7 @@
 
 use super::account_check::AccountIdentity;
 use super::start_error::StartError;
-use crate::client::{AccountKeys, Client, HttpTransport, run_aside};
+use crate::client::{Client, HttpTransport, run_aside};
 use crate::config::{KeySource, ServiceConfig};
 use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
 use crate::journal::RunOutcome;
@@ -135,8 +135,7 @@ impl KeyProbe {
         transport: &HttpTransport,
     ) -> Result<(AccountIdentity, HttpTransport), Box<dyn Error + Send + Sync>> {
         let source = self.source.clone();
-        let keys = run_aside("the files of the keys", move || source.read_keys()).await??;
-        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let keys = run_aside("the files of the keys", move || source.read_keys()).await??.account;
         let read = transport.with_keys(&keys)?;
         let (base_url, integration_key) = (self.base_url.clone(), Some(keys.integration));
         Ok((AccountIdentity { base_url, integration_key }, read))

@@ -3,7 +3,7 @@
 //! Only the daemon that works on the database tells of the account, so a standby sends nothing but its pings.
 
 use super::settings;
-use crate::client::{AccountKeys, run_aside};
+use crate::client::run_aside;
 use crate::config::{Config, ServiceConfig};
 use crate::exec::JobContext;
 use crate::health::HealthReport;
@@ -54,8 +54,7 @@ impl PingTimes {
 pub(crate) async fn notice_sender(service: &ServiceConfig) -> NoticeSender {
     let source = service.keys.clone();
     let keys = run_aside("the keys", move || source.read_keys()).await.ok().and_then(Result::ok);
-    let keys = keys.map(|keys| AccountKeys { integration: keys.integration, gateway: keys.gateway });
-    NoticeSender { http: settings::http_settings(service), keys }
+    NoticeSender { http: settings::http_settings(service), keys: keys.map(|keys| keys.account) }
 }
 
 impl Notifiers {

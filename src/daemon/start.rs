@@ -9,7 +9,7 @@ use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
 use super::{boot_id, settings, systemd};
-use crate::client::{AccountKeys, Client, HttpTransport, Transport, run_aside};
+use crate::client::{Client, HttpTransport, Transport, run_aside};
 use crate::config::Config;
 use crate::exec::JobContext;
 use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
@@ -76,8 +76,7 @@ impl Daemon {
             for warning in keys.warnings.iter().chain(&database.password_warning()) {
                 tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
             }
-            let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
-            Ok::<_, StartError>(HttpTransport::new(&settings::http_settings(&service), &keys)?)
+            Ok::<_, StartError>(HttpTransport::new(&settings::http_settings(&service), &keys.account)?)
         };
         let transport = run_aside("the files of the keys and certificates", set_up).await;
         let transport = Arc::new(transport.map_err(StartError::FileHangs)??);

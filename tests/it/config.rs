@@ -300,7 +300,8 @@ mod keys {
     fn read(text: &str, environment: &[(&str, &str)]) -> Result<(String, String, usize), String> {
         let keys =
             load(text, environment).unwrap().service.keys.read_keys().map_err(|error| error.to_string())?;
-        let exposed = [keys.integration, keys.gateway].map(|key| key.expose_secret().to_owned());
+        let exposed =
+            [keys.account.integration, keys.account.gateway].map(|key| key.expose_secret().to_owned());
         let [integration, gateway] = exposed;
         Ok((integration, gateway, keys.warnings.len()))
     }
@@ -311,7 +312,7 @@ mod keys {
         let file = write(directory.path(), "tallyd.toml", BASE, 0o644);
         write(directory.path(), "integration-key", "one\n", 0o400);
         write(directory.path(), "gateway-key", "two\n", 0o400);
-        let keys = Config::load(&file, []).unwrap().service.keys.read_keys().unwrap();
+        let keys = Config::load(&file, []).unwrap().service.keys.read_keys().unwrap().account;
         assert_eq!((keys.integration.expose_secret(), keys.gateway.expose_secret()), ("one", "two"));
     }
 
@@ -363,9 +364,9 @@ mod keys {
         let file = write(directory.path(), "key", "old", 0o600);
         let keys = format!("{BASE}integration_key_file = {file:?}\ngateway_key_file = {file:?}\n");
         let source = Config::from_toml(&keys).unwrap().service.keys;
-        assert_eq!(source.read_keys().unwrap().integration.expose_secret(), "old");
+        assert_eq!(source.read_keys().unwrap().account.integration.expose_secret(), "old");
         write(directory.path(), "key", "new", 0o600);
-        assert_eq!(source.read_keys().unwrap().integration.expose_secret(), "new");
+        assert_eq!(source.read_keys().unwrap().account.integration.expose_secret(), "new");
         assert!(!source.needs_restart());
         assert!(KeySource::from_keys("a", "b").needs_restart());
     }

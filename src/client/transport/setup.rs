@@ -80,9 +80,9 @@ impl Default for HeaderNames {
 /// The account's two keys.
 #[derive(Clone, Debug)]
 pub struct AccountKeys {
-    /// The company's integration key.
+    /// The integration key, which identifies the account (`svc-subscription-key`).
     pub integration: SecretString,
-    /// The subscription key of the gateway.
+    /// The gateway key, which grants access to the interface (`gateway-subscription-key`).
     pub gateway: SecretString,
 }
 

@@ -8,9 +8,7 @@ use std::pin::Pin;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tallyd::client::{
-    AccountKeys, Client, HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport,
-};
+use tallyd::client::{Client, HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock, boot_id};
@@ -53,8 +51,7 @@ pub fn config(world: &World, more: &str) -> Config {
 
 /// Creates the transport to the world's sandbox.
 pub fn transport(config: &Config) -> Arc<HttpTransport> {
-    let keys = config.service.keys.read_keys().unwrap();
-    let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+    let keys = config.service.keys.read_keys().unwrap().account;
     Arc::new(HttpTransport::new(&HttpSettings::new(&config.service.base_url), &keys).unwrap())
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tallyd::client::{AccountKeys, HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport};
+use tallyd::client::{HttpSettings, HttpTransport, PlatformRequest, SendFuture, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
@@ -136,8 +136,7 @@ impl Shop {
         self.end();
         let config = Config::from_toml(&self.toml()).unwrap();
         let clock = Arc::<Moved>::clone(&self.clock);
-        let keys = config.service.keys.read_keys().unwrap();
-        let keys = AccountKeys { integration: keys.integration, gateway: keys.gateway };
+        let keys = config.service.keys.read_keys().unwrap().account;
         let settings =
             HttpSettings { timeout: Duration::from_secs(1), ..HttpSettings::new(&config.service.base_url) };
         let inner = HttpTransport::new(&settings, &keys).unwrap();
