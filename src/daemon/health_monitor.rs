@@ -16,13 +16,12 @@ use crate::model::{Clock, Moment, Timestamp, counted};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const LOG_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct HealthMonitor {
-    metrics: Option<PathBuf>,
     /// Inputs of the judgement; the times are those of the start or reload.
     inputs: HealthInputs,
     started: Timestamp,
@@ -47,20 +46,10 @@ impl HealthMonitor {
     pub(super) fn new(config: &Config, clock: &dyn Clock, started: Timestamp) -> Self {
         let inputs = settings::health_inputs(config, clock, DaemonState::Running);
         let (logged, summary, notifiers) = (BTreeMap::new(), "working".to_owned(), Notifiers::new(config));
-        Self {
-            metrics: config.metrics_file.clone(),
-            inputs,
-            started,
-            calls: None,
-            logged,
-            summary,
-            notifiers,
-            hour: HourSummary::default(),
-        }
+        Self { inputs, started, calls: None, logged, summary, notifiers, hour: HourSummary::default() }
     }
 
     pub(super) fn reload(&mut self, config: &Config, clock: &dyn Clock) {
-        self.metrics.clone_from(&config.metrics_file);
         self.inputs = settings::health_inputs(config, clock, DaemonState::Running);
         self.notifiers.reload(config);
     }
@@ -104,7 +93,7 @@ impl HealthMonitor {
     }
 
     async fn write_metrics(&mut self, context: &JobContext, health: &HealthReport) -> Result<(), StoreError> {
-        let Some(file) = &self.metrics else { return Ok(()) };
+        let Some(file) = &self.inputs.metrics_file else { return Ok(()) };
         let (store, limit, now) = (&context.store, self.inputs.limits.own_limit(), context.now());
         let calls = match &mut self.calls {
             Some(calls) => calls,

@@ -35,11 +35,11 @@ const QUOTA_WINDOW: Duration = Duration::from_secs(60);
 
 /// Leadership of a process.
 pub(super) struct Lead {
-    looks: Looks,
+    pub(super) looks: Looks,
     /// Last sign of life of the leader before; `None` if nobody led.
     predecessor_seen: Option<Moment>,
-    /// True if this process stood by for another one.
-    stood_by: bool,
+    /// True if this process stood by for another one, whose work it goes on with.
+    pub(super) stood_by: bool,
 }
 
 /// Positions of the journal that this host saw, each with the time since boot at which it had seen it.
@@ -266,15 +266,6 @@ impl Lead {
     /// Returns the time since the last sign of life of the leader before; zero if nobody led.
     pub(super) fn takeover_duration(&self, now: Moment) -> Duration {
         self.predecessor_seen.map_or(Duration::ZERO, |seen| now.duration_since(seen))
-    }
-
-    /// Returns true if this process stood by for another one, whose work it goes on with.
-    pub(super) fn stood_by(&self) -> bool {
-        self.stood_by
-    }
-
-    pub(super) fn looks(&self) -> &Looks {
-        &self.looks
     }
 }
 

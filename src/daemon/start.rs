@@ -312,7 +312,7 @@ async fn open_database(
     };
     let is_sign = !config.database.moves_between_hosts && lead.is_none();
     let restored = store.rollback_sign(host.as_deref().filter(|_| is_sign)).await?;
-    let looks = lead.as_ref().map(Lead::looks);
+    let looks = lead.as_ref().map(|lead| &lead.looks);
     let (limiter, refusal) = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
     let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
     let may_wait = |error: &StoreError| options.retries_forever && error.is_refusal();
@@ -323,7 +323,7 @@ async fn open_database(
         }
     };
     // A start of its own tries the key with its first call.
-    let refusal = refusal.filter(|_| lead.as_ref().is_some_and(Lead::stood_by));
+    let refusal = refusal.filter(|_| lead.as_ref().is_some_and(|lead| lead.stood_by));
     Ok(OpenedDatabase { store, limiter, session_id, heartbeat, refusal })
 }
 
