@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Kind of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// Quantity that the platform showed, or that a decision set.
+    #[default]
     Fact,
     /// Insertion of a change.
     Change,
@@ -85,7 +86,7 @@ pub struct StepCall {
 }
 
 /// Step in the history of a stock level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ExplainStep {
     /// Position in the journal; 0: before the first known one.
     pub position: Option<i64>,
@@ -117,21 +118,7 @@ pub struct ExplainStep {
 
 impl ExplainStep {
     fn new(kind: StepKind, position: Option<i64>, at_ms: i64) -> Self {
-        Self {
-            position,
-            at: Timestamp(at_ms),
-            kind,
-            before: None,
-            after: None,
-            ours: None,
-            others: None,
-            by: None,
-            changes: Vec::new(),
-            call: None,
-            since_exchange: None,
-            event: None,
-            detail: None,
-        }
+        Self { kind, position, at: Timestamp(at_ms), ..Self::default() }
     }
 
     /// Returns the step as JSON, with its sentence.
