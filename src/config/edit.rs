@@ -33,15 +33,15 @@ mod tests {
             ),
             ("[service]\n  base_url='a' # was b = 1\n", "[service]\n  base_url=\"N\" # was b = 1\n"),
             ("service.base_url = \"a\"\nx = 1\n", "service.base_url = \"N\"\nx = 1\n"),
-            ("service = { base_url = \"a\" }", "service = { base_url = \"N\" }"),
-            ("\"service\" . \"base_url\" = \"a\"", "\"service\" . \"base_url\" = \"N\""),
+            ("service = { base_url = \"a\" }\n", "service = { base_url = \"N\" }\n"),
+            ("\"service\" . \"base_url\" = \"a\"\n", "\"service\" . \"base_url\" = \"N\"\n"),
             (
-                "[other]\nbase_url = \"a\"\n[service]\nbase_url = \"a\"",
-                "[other]\nbase_url = \"a\"\n[service]\nbase_url = \"N\"",
+                "[other]\nbase_url = \"a\"\n[service]\nbase_url = \"a\"\n",
+                "[other]\nbase_url = \"a\"\n[service]\nbase_url = \"N\"\n",
             ),
             (
-                "[log]\nx = \"\"\"\nbase_url = \"a\"\n\"\"\"\n[service]\nbase_url = \"a#b\"",
-                "[log]\nx = \"\"\"\nbase_url = \"a\"\n\"\"\"\n[service]\nbase_url = \"N\"",
+                "[log]\nx = \"\"\"\nbase_url = \"a\"\n\"\"\"\n[service]\nbase_url = \"a#b\"\n",
+                "[log]\nx = \"\"\"\nbase_url = \"a\"\n\"\"\"\n[service]\nbase_url = \"N\"\n",
             ),
         ];
         for (text, expected) in cases {

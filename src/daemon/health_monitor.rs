@@ -88,7 +88,9 @@ impl HealthMonitor {
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
-        let inputs = HealthInputs { now: context.now(), moment: context.moment(), ..self.inputs.clone() };
+        let old_metrics = metrics::old_file(self.metrics.as_deref()).await;
+        let (now, moment) = (context.now(), context.moment());
+        let inputs = HealthInputs { old_metrics, now, moment, ..self.inputs.clone() };
         Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 

@@ -5,7 +5,8 @@
 //! any time. A file that is not renewed is itself the alarm that the daemon is down. The daemon opens no
 //! port, which would need protection.
 
-use crate::health::{FindingCode, HealthReport};
+use crate::client::run_aside;
+use crate::health::{FindingCode, HealthReport, METRICS_MAX_AGE};
 use crate::journal::ExchangeOutcome;
 use crate::model::time::whole_millis;
 use crate::model::{JobKind, Lane, Operation, Timestamp};
@@ -16,7 +17,7 @@ use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The period over which calls are counted: the platform's window.
@@ -100,6 +101,17 @@ async fn final_changes(store: &Store) -> Result<BTreeMap<(String, String), i64>,
 /// Returns the metrics of a host that stands by for a leader whose heartbeat has stood still for `silent`.
 pub(super) fn standby_metrics(now: Timestamp, silent: Duration) -> String {
     MetricsPage::begin(now, Some(silent)).0
+}
+
+/// Returns the metrics file if it is older than a working daemon lets it become.
+pub(crate) async fn old_file(file: Option<&Path>) -> Option<PathBuf> {
+    let file = file?.to_owned();
+    let to_read = file.clone();
+    let written = run_aside("the metrics file", move || to_read.metadata()?.modified()).await;
+    let is_new = written.is_ok_and(|written: io::Result<_>| {
+        written.is_ok_and(|at| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE)
+    });
+    (!is_new).then_some(file)
 }
 
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {

@@ -28,7 +28,7 @@ pub(crate) fn health_inputs(config: &Config, clock: &dyn Clock, daemon: DaemonSt
         daemon,
         host: host_name(),
         keys: config.service.keys.places(),
-        metrics_file: config.metrics_file.clone(),
+        old_metrics: None,
         at_once: false,
         call_timeout: config.service.timeout,
         limits: config.limits.clone(),

@@ -13,7 +13,6 @@ mod tests;
 
 pub use finding::{Finding, FindingCode, FindingSeverity};
 
-use crate::client::run_aside;
 use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QuotaStatus};
 use crate::model::time::DAY;
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
@@ -21,7 +20,6 @@ use crate::store::{
     BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow,
     Store, StoreError,
 };
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,7 +39,7 @@ const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Time within which calls count towards the quota.
 const QUOTA_WINDOW: Duration = Duration::from_mins(1);
 /// Largest age of the metrics file, which a daemon writes each minute.
-const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
+pub const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
 /// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
 const PAUSE_MAX: Duration = Duration::from_hours(24);
 
@@ -65,8 +63,8 @@ pub struct HealthInputs {
     pub host: String,
     /// Sources of the integration key and of the gateway key: files, or variables of the environment.
     pub keys: [String; 2],
-    /// The metrics file, if this host's daemon writes one.
-    pub metrics_file: Option<PathBuf>,
+    /// The metrics file of this host's daemon, if it is older than [`METRICS_MAX_AGE`].
+    pub old_metrics: Option<PathBuf>,
     /// True for somebody who waits: a hold and a call without an answer count before they last.
     pub at_once: bool,
     /// Time-out of a call.
@@ -147,23 +145,18 @@ pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<Health
     if session
         .is_some_and(|session| inputs.now.duration_since(Timestamp(session.started_ms)) > METRICS_MAX_AGE)
     {
-        report.findings.extend(old_metrics(inputs.metrics_file.as_deref()).await);
+        report.findings.extend(inputs.old_metrics.as_deref().map(old_metrics));
     }
     report.findings.extend(store.foreign_position_file().as_deref().map(foreign_position));
     Ok(report)
 }
 
-/// Returns the finding for a metrics file that is not written, as its age shows.
-async fn old_metrics(file: Option<&Path>) -> Option<Finding> {
-    let (file, name) = (file?.to_owned(), file?.display());
-    let written = run_aside("the metrics file", move || file.metadata()?.modified()).await;
-    let is_fresh = written.is_ok_and(|written: io::Result<_>| {
-        written.is_ok_and(|at| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE)
-    });
-    let text = format!("the metrics file {name} cannot be written: tallyd runs, and it has no new one");
+fn old_metrics(file: &Path) -> Finding {
+    let text =
+        format!("the metrics file {} cannot be written: tallyd runs, and it has no new one", file.display());
     let todo =
         "make its folder writable for tallyd (ReadWritePaths= in the unit) or empty `metrics.textfile`";
-    (!is_fresh).then(|| Finding::new(FindingCode::FileUnwritten, 1, text, todo))
+    Finding::new(FindingCode::FileUnwritten, 1, text, todo)
 }
 
 fn foreign_position(file: &Path) -> Finding {

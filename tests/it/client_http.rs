@@ -379,7 +379,7 @@ fn settings_that_cannot_work_are_refused_with_their_key() {
     assert_eq!(with(|settings| settings.base_url = "http://[::1]:80/prefix".into()), None);
     let cases: [(Change, &str); 7] = [
         (|settings| settings.base_url = "shop.example".into(), "service.base_url"),
-        (|settings| settings.base_url = "http://shop.example".into(), "use https"),
+        (|settings| settings.base_url = "http://shop.example".into(), "write https"),
         (|settings| settings.base_url = "ftp://localhost".into(), "https://"),
         (|settings| settings.base_url = "http://user@localhost".into(), "only scheme, host, port and path"),
         (|settings| settings.headers.gateway_key = "a b".into(), "service.headers.gateway_key"),

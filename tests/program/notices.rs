@@ -161,7 +161,7 @@ impl House {
             daemon,
             host: "here".into(),
             keys: Default::default(),
-            metrics_file: None,
+            old_metrics: None,
             at_once: false,
             call_timeout: Duration::from_secs(30),
             limits,

@@ -35,7 +35,7 @@ async fn health(dock: &Dock) -> HealthReport {
         daemon: DaemonState::Running,
         host: "here".into(),
         keys: Default::default(),
-        metrics_file: None,
+        old_metrics: None,
         at_once: false,
         call_timeout: Duration::from_secs(30),
         limits: dock.config().limits.clone(),

@@ -100,7 +100,7 @@ impl Trial {
             daemon: DaemonState::Running,
             host: "here".into(),
             keys: Default::default(),
-            metrics_file: None,
+            old_metrics: None,
             at_once: false,
             call_timeout: Duration::from_secs(30),
             limits: self.world.config().limits.clone(),
