@@ -88,9 +88,9 @@ impl HealthMonitor {
     }
 
     async fn judge_health(&self, context: &JobContext) -> Result<(HealthReport, Moment), StoreError> {
-        let old_metrics = metrics::old_file(self.metrics.as_deref()).await;
+        let is_metrics_old = metrics::is_old(self.inputs.metrics_file.as_deref()).await;
         let (now, moment) = (context.now(), context.moment());
-        let inputs = HealthInputs { old_metrics, now, moment, ..self.inputs.clone() };
+        let inputs = HealthInputs { is_metrics_old, now, moment, ..self.inputs.clone() };
         Ok((check_health(&context.store, &inputs).await?, inputs.moment))
     }
 

@@ -17,8 +17,8 @@ use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// The period over which calls are counted: the platform's window.
 const RATE_WINDOW: Duration = Duration::from_secs(60);
@@ -103,15 +103,12 @@ pub(super) fn standby_metrics(now: Timestamp, silent: Duration) -> String {
     MetricsPage::begin(now, Some(silent)).0
 }
 
-/// Returns the metrics file if it is older than a working daemon lets it become.
-pub(crate) async fn old_file(file: Option<&Path>) -> Option<PathBuf> {
-    let file = file?.to_owned();
-    let to_read = file.clone();
-    let written = run_aside("the metrics file", move || to_read.metadata()?.modified()).await;
-    let is_new = written.is_ok_and(|written: io::Result<_>| {
-        written.is_ok_and(|at| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE)
-    });
-    (!is_new).then_some(file)
+/// Returns true if the metrics file is older than a working daemon lets it become.
+pub(crate) async fn is_old(file: Option<&Path>) -> bool {
+    let Some(file) = file.map(Path::to_owned) else { return false };
+    let written = run_aside("the metrics file", move || file.metadata()?.modified()).await;
+    let is_new = |at: SystemTime| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE;
+    !written.is_ok_and(|written: io::Result<_>| written.is_ok_and(is_new))
 }
 
 pub(super) fn replace_file(file: &Path, page: &str) -> io::Result<()> {

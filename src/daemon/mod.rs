@@ -27,7 +27,7 @@ mod systemd;
 pub(crate) use control::RunResult;
 pub use control::{ControlError, ControlRequest, send_control_request};
 pub use job_slots::JobSlots;
-pub(crate) use metrics::old_file as old_metrics;
+pub(crate) use metrics::is_old as is_metrics_old;
 pub(crate) use notifiers::notice_sender;
 pub use registry::run_job;
 pub(crate) use registry::{JobCalls, job_calls};

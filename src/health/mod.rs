@@ -63,8 +63,10 @@ pub struct HealthInputs {
     pub host: String,
     /// Sources of the integration key and of the gateway key: files, or variables of the environment.
     pub keys: [String; 2],
-    /// The metrics file of this host's daemon, if it is older than [`METRICS_MAX_AGE`].
-    pub old_metrics: Option<PathBuf>,
+    /// The metrics file, if one is configured.
+    pub metrics_file: Option<PathBuf>,
+    /// True if a daemon of this host works and the metrics file is older than [`METRICS_MAX_AGE`].
+    pub is_metrics_old: bool,
     /// True for somebody who waits: a hold and a call without an answer count before they last.
     pub at_once: bool,
     /// Time-out of a call.
@@ -141,12 +143,11 @@ impl HealthReport {
 pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<HealthReport, StoreError> {
     let rows = store.health_rows(inputs.now, inputs.now.minus(inputs.call_timeout + COMMIT_MAX)).await?;
     let mut report = judge_store(store, rows, inputs).await?;
-    let session = report.rows.last_session.filter(|_| inputs.daemon == DaemonState::Running);
-    if session
-        .is_some_and(|session| inputs.now.duration_since(Timestamp(session.started_ms)) > METRICS_MAX_AGE)
-    {
-        report.findings.extend(inputs.old_metrics.as_deref().map(old_metrics));
-    }
+    let is_new =
+        |session: LastSessionRow| inputs.now.duration_since(Timestamp(session.started_ms)) <= METRICS_MAX_AGE;
+    let is_old = inputs.is_metrics_old && !report.rows.last_session.is_none_or(is_new);
+    let metrics = inputs.metrics_file.as_deref().filter(|_| is_old);
+    report.findings.extend(metrics.map(old_metrics));
     report.findings.extend(store.foreign_position_file().as_deref().map(foreign_position));
     Ok(report)
 }

@@ -48,7 +48,7 @@ impl StatusReport {
         store.refuse_moved().await?;
         // Only a daemon on this host writes the file.
         let metrics = config.metrics_file.as_deref().filter(|_| inputs.daemon == DaemonState::Running);
-        inputs.old_metrics = daemon::old_metrics(metrics).await;
+        inputs.is_metrics_old = daemon::is_metrics_old(metrics).await;
         inputs.daemon = daemon_state(config, &store).await?;
         let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(&store, &inputs).await?;
