@@ -381,7 +381,7 @@ fn settings_that_cannot_work_are_refused_with_their_key() {
         (|settings| settings.base_url = "shop.example".into(), "service.base_url"),
         (|settings| settings.base_url = "http://shop.example".into(), "write https"),
         (|settings| settings.base_url = "ftp://localhost".into(), "https://"),
-        (|settings| settings.base_url = "http://user@localhost".into(), "only scheme, host, port and path"),
+        (|settings| settings.base_url = "http://user@localhost".into(), "no spaces, user names"),
         (|settings| settings.headers.gateway_key = "a b".into(), "service.headers.gateway_key"),
         (|settings| settings.application_id = Some("a\nb".into()), "service.application_id"),
         (
