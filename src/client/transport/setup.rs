@@ -121,23 +121,25 @@ pub enum SetupError {
 /// A sentence about what is wrong with the address.
 pub fn parse_base_url(text: &str) -> Result<Url, String> {
     let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
-    let wrong = match Url::parse(text) {
+    // A host in another spelling, such as a shortened address, is a sign of a mistake.
+    let has_host = |url: &Url| text.to_ascii_lowercase().contains(url.host_str().unwrap_or_default());
+    let wrong = match Url::parse(text).ok().filter(has_host) {
         _ if text.is_empty() => {
             "it is missing: write the platform's address, such as https://service.example"
         }
         _ if text.contains(strange) => "an address holds no spaces, user names or backslashes",
         _ if !text.contains("://") => "write an address that begins with https://",
-        Err(_) => "the host or port cannot be read; write https://host or https://host:port",
-        Ok(url) if url.query().is_some() || url.fragment().is_some() => {
+        None => "the host or port cannot be read; write https://host or https://host:port",
+        Some(url) if url.query().is_some() || url.fragment().is_some() => {
             "a base address has no `?` or `#`; the paths of the operations are appended to it"
         }
-        Ok(url) if url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url)) => {
+        Some(url) if url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url)) => {
             return Ok(url);
         }
-        Ok(url) if url.scheme() == "http" => {
+        Some(url) if url.scheme() == "http" => {
             "plain http sends the keys in the clear; write https (http is for the loopback)"
         }
-        Ok(_) => "write an address that begins with https://",
+        Some(_) => "write an address that begins with https://",
     };
     Err(wrong.into())
 }

@@ -49,12 +49,12 @@ macro_rules! first_open {
 
 /// SQL: the last of these changes that a window holds; null if it holds all.
 macro_rules! window_end {
-    ($($changes:expr),+) => {
+    ($changes:expr) => {
         concat!(
             "SELECT CASE WHEN count(*) > count(held) THEN max(held) END FROM ( \
              SELECT CASE WHEN row_number() OVER (ORDER BY id) <= $2 AND sum(size) OVER (ORDER BY id) <= $3 \
                          THEN id END AS held FROM (",
-            $($changes),+,
+            $changes,
             ") open) window_change"
         )
     };
@@ -63,13 +63,13 @@ macro_rules! window_end {
 impl Store {
     /// Returns the window after a change.
     pub async fn outbox_window(&self, after: ChangeId) -> Result<OutboxWindow> {
-        let sql = window_end!(
+        let sql = window_end!(concat!(
             first_open!("state = 'pending' AND priority = 0"),
             " UNION ALL ",
             first_open!("state = 'pending' AND priority = 1"),
             " UNION ALL ",
             first_open!("state IN ('sending', 'held', 'in_doubt') AND state = 'held'")
-        );
+        ));
         let values = (after, CHANGES_MAX, BODIES_MAX);
         let Some(until) = self.fetch_value(sql, values, "find the end of the window").await? else {
             return Ok(OutboxWindow { after, until: NO_END, urgent_until: NO_END });
