@@ -226,8 +226,8 @@ macro_rules! level_names {
 /// SQL: the pending and held changes of the stock levels `k` in the window of parameters 2 to 5.
 macro_rules! changes_of_levels {
     () => {
-        "FROM k CROSS JOIN (VALUES ('held', 0, $2, $3), ('held', 1, $2, $3), ('pending', 0, $2, $3), \
-                                   ('pending', 1, 0, $4), ('pending', 1, $5, $3)) w \
+        "FROM k CROSS JOIN (VALUES ('held', 0, CAST($2 AS BIGINT), CAST($3 AS BIGINT)), ('held', 1, $2, $3), \
+                                   ('pending', 0, $2, $3), ('pending', 1, 0, $4), ('pending', 1, $5, $3)) w \
            CROSS JOIN outbox WHERE outbox.sku = k.spelling AND outbox.warehouse_id = k.warehouse_id \
            AND kind IN ('quantity.set', 'quantity.adjust') AND state = w.column1 AND priority = w.column2 \
            AND id > w.column3 AND id <= w.column4 \
@@ -264,7 +264,8 @@ impl Store {
         // The position is read first, so that a transition committed between the reads is read twice, not missed.
         let position = self.journal_position().await?;
         // Ranges of each priority let SQLite find the newest changes by the index instead of a scan.
-        let sql = "WITH part AS (SELECT * FROM (VALUES (0, $1, $2, $3), (1, $4, 0, $5), (1, $4, $6, $3)) w) \
+        let sql = "WITH part AS (SELECT * FROM (VALUES (0, CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT)), \
+                       (1, $4, 0, $5), (1, $4, $6, $3)) w) \
                    SELECT id, sku, warehouse_id, priority, priority = 1 AS is_urgent, \
                        CASE WHEN dated_at IS NULL THEN created_at END AS undated_at \
                    FROM part CROSS JOIN outbox \
