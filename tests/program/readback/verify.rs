@@ -133,6 +133,7 @@ async fn a_service_that_does_not_answer_costs_no_more_than_the_calls_allowed() {
 #[tokio::test]
 async fn beside_a_daemon_the_daemon_compares() {
     let mut dock = Dock::open().await;
+    dock.run(JobKind::Balances).await;
     let levels = dock.number("SELECT count(*) FROM balance").await;
     let _at_work = dock.work();
     let verified = verify(&dock, 3).await.unwrap();
