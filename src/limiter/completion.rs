@@ -26,7 +26,7 @@ pub enum QuotaOutcome {
     /// day.
     BadRequestThrottled(Duration),
     /// 403 without `Retry-After`: the key is refused at once, unless path or body name an id or a SKU
-    /// ([`Operation::carries_id`]).
+    /// ([`crate::model::Operation::carries_id`]).
     ///
     /// The id or SKU may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and
     /// reports with [`refuse_key`](super::Limiter::refuse_key).
