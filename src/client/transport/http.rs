@@ -36,7 +36,7 @@ pub struct HttpTransport {
 
 /// Size above which answers are read one at a time.
 ///
-/// It bounds memory while several jobs read. A page of 200 records, the most that a call asks for, is smaller.
+/// It bounds memory while several jobs read. A page of 1,000 SKUs in ten warehouses is smaller.
 const LARGE_BYTES: usize = 1024 * 1024;
 
 impl HttpTransport {
