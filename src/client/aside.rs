@@ -15,7 +15,7 @@ static PLACES: Semaphore = Semaphore::const_new(8);
 ///
 /// # Errors
 /// Fails if the work takes longer than 5 s.
-pub async fn run_aside<T: Send + 'static>(
+pub(crate) async fn run_aside<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

@@ -17,13 +17,15 @@ mod transport;
 mod verdict;
 pub mod wire;
 
-pub use aside::run_aside;
+pub(crate) use aside::run_aside;
 pub use transport::{
-    ANSWER_LIMIT_BYTES, AccountKeys, CallReply, FailureKind, HeaderNames, HttpSettings, HttpTransport,
-    PlatformRequest, PlatformResponse, ReceiverClient, SendCheck, SendFuture, SetupError, Transport,
-    TransportError, WasSent, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
+    AccountKeys, CallReply, FailureKind, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
+    SendCheck, SendFuture, SetupError, Transport, TransportError, WasSent,
 };
-pub use verdict::{ThrottleKind, Verdict, classify_outcome, parse_retry_after};
+pub(crate) use transport::{
+    HeaderNames, ReceiverClient, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
+};
+pub use verdict::{ThrottleKind, Verdict, classify_outcome};
 
 use crate::model::Clock;
 use std::sync::Arc;
@@ -49,7 +51,7 @@ impl Client {
     }
 
     /// Sends the request as [`Client::send`] does, unless its check fails before the connection takes its body.
-    pub async fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> CallReply {
+    pub(crate) async fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> CallReply {
         let operation = request.operation;
         let outcome = self.transport.send_checked(request, check).await;
         CallReply::from_outcome(operation, outcome, self.clock.now())

@@ -125,7 +125,7 @@ fn classify_refusal(
 ///
 /// An unreadable header, or more than a year, gives 60 s, because a senseless number must not stop the
 /// account for a day.
-pub fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
+pub(crate) fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse()

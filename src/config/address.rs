@@ -9,7 +9,7 @@ pub struct ProxyUrl(String);
 
 impl ProxyUrl {
     /// Returns the whole address with its password, for the HTTP client only.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 

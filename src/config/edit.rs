@@ -3,7 +3,7 @@
 use toml_edit::{DocumentMut, Value};
 
 /// Returns the text with the text value of `section.key` replaced; `None` if the text has none or is no TOML.
-pub fn set_in_text(text: &str, section: &str, key: &str, value: &str) -> Option<String> {
+pub(crate) fn set_in_text(text: &str, section: &str, key: &str, value: &str) -> Option<String> {
     let mut document: DocumentMut = text.parse().ok()?;
     let old = document.get_mut(section)?.get_mut(key)?.as_value_mut().filter(|old| old.is_str())?;
     let mut new = Value::from(value);
@@ -13,7 +13,7 @@ pub fn set_in_text(text: &str, section: &str, key: &str, value: &str) -> Option<
 }
 
 /// Returns the text of `section.key`, without the environment; `None` if the text has none or is no TOML.
-pub fn value_in_text(text: &str, section: &str, key: &str) -> Option<String> {
+pub(crate) fn value_in_text(text: &str, section: &str, key: &str) -> Option<String> {
     let document: DocumentMut = text.parse().ok()?;
     Some(document.get(section)?.get(key)?.as_str()?.to_owned())
 }

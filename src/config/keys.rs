@@ -78,7 +78,7 @@ pub struct KeyError {
 
 impl KeyError {
     /// Returns true if this user may not read the file, which another user may.
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         self.is_denied
     }
 }
@@ -127,7 +127,7 @@ impl KeySource {
     }
 
     /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.
-    pub fn places(&self) -> [String; 2] {
+    pub(crate) fn places(&self) -> [String; 2] {
         [self.integration.to_text(INTEGRATION_KEY), self.gateway.to_text(GATEWAY_KEY)]
     }
 

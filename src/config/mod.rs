@@ -18,13 +18,14 @@ mod reader;
 mod sections;
 mod units;
 
-pub use address::ProxyUrl;
-pub use edit::{set_in_text, value_in_text};
+pub(crate) use edit::{set_in_text, value_in_text};
 pub use jobs::JobsConfig;
-pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
+pub use keys::PasswordSource;
+pub use keys::{KeyError, KeySource, LoadedKeys};
 pub use problem::{ConfigError, ConfigProblem};
-pub use sections::{BackupConfig, DatabaseConfig, LogConfig, ServiceConfig, WebConfig};
-pub use units::parse_duration;
+pub(crate) use sections::{BackupConfig, LogConfig};
+pub use sections::{DatabaseConfig, ServiceConfig, WebConfig};
+pub(crate) use units::parse_duration;
 
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
@@ -104,7 +105,7 @@ impl Config {
     ///
     /// # Errors
     /// Fails if the file cannot be read or parsed.
-    pub fn load_notifiers(
+    pub(crate) fn load_notifiers(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(ServiceConfig, Vec<NotifierSettings>), ConfigError> {
@@ -117,7 +118,7 @@ impl Config {
     ///
     /// # Errors
     /// Fails if the file cannot be read, or names no database without a mistake.
-    pub fn load_for_database(
+    pub(crate) fn load_for_database(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(Self, Option<ConfigError>), ConfigError> {

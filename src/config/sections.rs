@@ -164,7 +164,7 @@ impl DatabaseConfig {
     ///
     /// # Errors
     /// Fails if the password cannot be read.
-    pub fn location(&self) -> Result<DatabaseLocation, KeyError> {
+    pub(crate) fn location(&self) -> Result<DatabaseLocation, KeyError> {
         match &self.server {
             Some(server) => self.on_server(server.clone()),
             None => Ok(self.path.clone().into()),
@@ -172,7 +172,7 @@ impl DatabaseConfig {
     }
 
     /// Returns a warning if users outside of its group can read the file with the password of the server.
-    pub fn password_warning(&self) -> Option<String> {
+    pub(crate) fn password_warning(&self) -> Option<String> {
         self.server.as_ref().and_then(|_| self.password.permission_warning())
     }
 
@@ -180,7 +180,7 @@ impl DatabaseConfig {
     ///
     /// # Errors
     /// Fails if the password cannot be read.
-    pub fn on_server(&self, server: PostgresDatabase) -> Result<DatabaseLocation, KeyError> {
+    pub(crate) fn on_server(&self, server: PostgresDatabase) -> Result<DatabaseLocation, KeyError> {
         let server = server.with_password(self.password.read_password()?);
         Ok(DatabaseLocation::on_server(server, &self.path))
     }

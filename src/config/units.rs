@@ -23,7 +23,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 ///
 /// # Errors
 /// Fails with the expected form if a unit is missing or unknown.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number and ms, s, m, h, d or w, such as \"30s\" or \"14d\"";
     let (mut rest, mut total) = (text.trim(), 0u64);
     if rest.is_empty() {

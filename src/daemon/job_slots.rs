@@ -85,7 +85,7 @@ impl<T: Copy + Ord> JobSlots<T> {
     }
 
     /// Returns and forgets the deferred jobs that may start now.
-    pub fn take_ready(&mut self) -> Vec<(JobKind, RunTrigger)> {
+    pub(crate) fn take_ready(&mut self) -> Vec<(JobKind, RunTrigger)> {
         let deferred = std::mem::take(&mut self.deferred);
         let (waiting, ready): (BTreeMap<_, _>, BTreeMap<_, _>) =
             deferred.into_iter().partition(|(kind, trigger)| self.waits_for_source(*kind, *trigger));
@@ -125,7 +125,7 @@ impl<T: Copy + Ord> JobSlots<T> {
     }
 
     /// Returns true if the job runs or has a retry planned.
-    pub fn is_active(&self, kind: JobKind) -> bool {
+    pub(crate) fn is_active(&self, kind: JobKind) -> bool {
         self.is_busy(kind) || self.retries.contains_key(&kind)
     }
 

@@ -27,7 +27,7 @@ mod systemd;
 pub(crate) use control::RunResult;
 pub use control::{ControlError, ControlRequest, send_control_request};
 pub use job_slots::JobSlots;
-pub(crate) use metrics::is_old as is_metrics_old;
+pub use metrics::is_old as is_metrics_old;
 pub(crate) use notifiers::notice_sender;
 pub use registry::run_job;
 pub(crate) use registry::{JobCalls, job_calls};
@@ -57,7 +57,7 @@ fn join_result<T>(ended: Result<T, JoinError>) -> Option<T> {
 
 /// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
 /// nothing.
-pub async fn preview_push(
+pub(crate) async fn preview_push(
     config: &Config,
     store: &Store,
     clock: &dyn Clock,

@@ -51,7 +51,7 @@ fn is_unexpected(verdict: &ChangeOutcome) -> bool {
 }
 
 /// Logs an operator's releases after this position. The daemon logs them, because a command has no log.
-pub async fn log_released(context: &JobContext, after: Position) -> Result<(), StoreError> {
+pub(crate) async fn log_released(context: &JobContext, after: Position) -> Result<(), StoreError> {
     for (trip, changes) in context.store.brake_releases(after).await? {
         let what = trip.map_or_else(|| "the held changes".into(), |trip| format!("trip {trip}"));
         tracing::warn!(

@@ -101,7 +101,7 @@ pub struct QuantitySettings {
 
 impl QuantitySettings {
     /// Returns the policy of a warehouse.
-    pub fn policy_of(&self, warehouse: WarehouseId) -> CountPolicy {
+    pub(crate) fn policy_of(&self, warehouse: WarehouseId) -> CountPolicy {
         self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
     }
 }

@@ -33,12 +33,13 @@ pub(crate) mod run;
 mod run_args;
 pub(crate) mod start_budget;
 
-pub use change_events::log_released;
-pub use context::{BackupSettings, JobContext, JobSettings, JournalRetention, QuantitySettings};
+pub(crate) use change_events::log_released;
+pub(crate) use context::{BackupSettings, QuantitySettings};
+pub use context::{JobContext, JobSettings, JournalRetention};
 pub use error::JobError;
 pub use key_probe::{KeyStatus, probe_key};
-pub use quota_lift::{apply_lifted_wait, lift_wait};
-pub use run::{FinishedRun, RunReport};
-pub use run_args::{RunArgs, RunArgsError};
-
-pub(crate) use run::{RunEnd, run_recorded, with_run};
+pub(crate) use quota_lift::apply_lifted_wait;
+pub use quota_lift::lift_wait;
+pub use run::FinishedRun;
+pub(crate) use run::{RunEnd, RunReport, run_recorded, with_run};
+pub(crate) use run_args::RunArgs;

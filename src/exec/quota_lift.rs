@@ -28,7 +28,7 @@ pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<EndingHold
 }
 
 /// Ends the account's wait in the running limiter, if an event after this position says so.
-pub async fn apply_lifted_wait(context: &JobContext, after: Position) -> Result<(), StoreError> {
+pub(crate) async fn apply_lifted_wait(context: &JobContext, after: Position) -> Result<(), StoreError> {
     if !context.store.event_since(QUOTA_LIFTED, after).await? {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Result of a run.
 #[derive(Clone, Debug)]
-pub struct RunReport {
+pub(crate) struct RunReport {
     /// Outcome of the run.
     pub outcome: RunOutcome,
     /// Summary in one line, for the log and `job list`.
@@ -240,7 +240,7 @@ impl FinishedRun {
     }
 
     /// Logs one line about a failed run, nothing about others. `retry` is the delay before the next attempt.
-    pub fn log_failed(&self, retry: Option<Duration>) {
+    pub(crate) fn log_failed(&self, retry: Option<Duration>) {
         if self.outcome != RunOutcome::Failed {
             return;
         }

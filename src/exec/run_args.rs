@@ -20,7 +20,7 @@ pub struct RunArgs {
 
 /// Error of an input.
 #[derive(Debug, thiserror::Error)]
-pub enum RunArgsError {
+pub(crate) enum RunArgsError {
     /// The input cannot be parsed.
     #[error("cannot read the input of {kind}: {why}; write it like {example}")]
     Unreadable {
@@ -38,7 +38,7 @@ pub enum RunArgsError {
 
 impl RunArgs {
     /// Parses the input of a job, a JSON object.
-    pub fn parse(kind: JobKind, text: &str) -> Result<Self, RunArgsError> {
+    pub(crate) fn parse(kind: JobKind, text: &str) -> Result<Self, RunArgsError> {
         let example = match kind {
             JobKind::Balances => r#"{"skus":["SKU-1"]}"#,
             JobKind::OrderLines => r#"{"orders":[1234567]}"#,
@@ -55,7 +55,7 @@ impl RunArgs {
     }
 
     /// Returns true if the run works on the due work.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }

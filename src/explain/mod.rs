@@ -9,8 +9,8 @@ mod nearest;
 mod sentence;
 mod step;
 
-pub use nearest::{NearestName, nearest_skus};
-pub use step::{ExplainStep, StepAuthor, StepCall, StepChange, StepKind};
+pub(crate) use nearest::{NearestName, nearest_skus};
+pub(crate) use step::{ExplainStep, StepAuthor, StepKind};
 
 use crate::model::{ChangeId, Sku, SkuError, Timestamp};
 use crate::outbox::{ChangeState, Reason};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 /// Failure to explain a SKU.
 #[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
+pub(crate) enum ExplainError {
     /// The text is no SKU.
     #[error("`{name}`: {error}")]
     InvalidSku {
@@ -46,7 +46,7 @@ pub enum ExplainError {
 }
 
 /// SKU with the stock levels to explain.
-pub struct ExplainedSku {
+pub(crate) struct ExplainedSku {
     /// SKU in the platform's spelling where that is known.
     pub sku: String,
     /// Reason that the product's quantities are not pushed.
@@ -65,7 +65,11 @@ impl ExplainedSku {
     ///
     /// # Errors
     /// Fails if nothing is known of the stock level, and if the SKU may be several.
-    pub async fn find(store: &Store, name: &str, warehouse: Option<i64>) -> Result<Self, ExplainError> {
+    pub(crate) async fn find(
+        store: &Store,
+        name: &str,
+        warehouse: Option<i64>,
+    ) -> Result<Self, ExplainError> {
         let sku =
             Sku::new(name).map_err(|error| ExplainError::InvalidSku { name: name.to_owned(), error })?;
         let known = store.explain_skus(&sku.case_key()).await?;
@@ -90,13 +94,13 @@ impl ExplainedSku {
     }
 
     /// Returns the explanations as JSON.
-    pub fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
+    pub(crate) fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
         let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
         json!({"sku": self.sku, "remark": self.remark, "stock_levels": levels})
     }
 
     /// Returns the explanation of each stock level, with its newest `last` steps and with `plan` as the next push.
-    pub async fn explain(
+    pub(crate) async fn explain(
         &self,
         store: &Store,
         plan: &PushPreview,
@@ -129,7 +133,7 @@ impl ExplainedSku {
     }
 
     /// Returns the sentence for a SKU of which the view `stock` shows nothing.
-    pub fn no_stock_text(&self) -> String {
+    pub(crate) fn no_stock_text(&self) -> String {
         let sku = &self.sku;
         match &self.remark {
             Some(remark) => format!("no stock level of {sku} is known: {remark}"),
@@ -176,7 +180,7 @@ fn not_pushed_reason(row: &KnownSku) -> Option<String> {
 
 /// History of one stock level, cut to its newest steps, with its current state.
 #[derive(Clone, Debug)]
-pub struct StockLevelExplanation {
+pub(crate) struct StockLevelExplanation {
     /// Stock level now.
     pub level: CurrentStockLevel,
     /// Number of steps that are cut off.
@@ -189,7 +193,7 @@ pub struct StockLevelExplanation {
 
 impl StockLevelExplanation {
     /// Returns the explanation as JSON.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let level = &self.level;
         let steps: Vec<Value> = self.steps.iter().map(ExplainStep::to_json).collect();
         json!({
@@ -201,7 +205,7 @@ impl StockLevelExplanation {
     }
 
     /// Returns the current state as a sentence.
-    pub fn current_state_text(&self) -> String {
+    pub(crate) fn current_state_text(&self) -> String {
         let level = &self.level;
         let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
             (Some(quantity), Some(at), Some(exchange)) => {

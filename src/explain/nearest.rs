@@ -5,7 +5,7 @@ use crate::store::{Store, StoreError};
 
 /// A search for the nearest name.
 #[derive(Debug)]
-pub struct NearestName<'a> {
+pub(crate) struct NearestName<'a> {
     text: &'a str,
     key: String,
     /// The slips, and the name as it is shown.
@@ -17,14 +17,14 @@ pub struct NearestName<'a> {
 
 impl<'a> NearestName<'a> {
     /// Begins a search; names with more slips than a third of the text's characters are not near.
-    pub fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         let key = look_alike_key(text);
         let slips_max = (key.chars().count() / 3).max(1);
         Self { text, key, best: None, slips_max, is_known: false }
     }
 
     /// Compares a name by its [`look_alike_key`].
-    pub fn compare(&mut self, key: &str, shown: &str) {
+    pub(crate) fn compare(&mut self, key: &str, shown: &str) {
         let slips = strsim::osa_distance(&self.key, key);
         let is_better = self.best.as_ref().is_none_or(|(best, _)| slips < *best);
         self.is_known |= shown == self.text;
@@ -34,7 +34,7 @@ impl<'a> NearestName<'a> {
     }
 
     /// Returns the end of a sentence with the nearest name; empty if none is near.
-    pub fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self.best.as_ref().filter(|_| !self.is_known) {
             Some((0, shown)) => {
                 format!("; the nearest is `{shown}`, which looks alike and has other characters")
@@ -49,7 +49,7 @@ impl<'a> NearestName<'a> {
 ///
 /// # Errors
 /// Fails if the database fails.
-pub async fn nearest_skus<'a>(
+pub(crate) async fn nearest_skus<'a>(
     store: &Store,
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<NearestName<'a>>, StoreError> {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StepKind {
+pub(crate) enum StepKind {
     /// Quantity that the platform showed, or that a decision set.
     #[default]
     Fact,
@@ -35,7 +35,7 @@ pub enum StepKind {
 
 /// Author of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StepAuthor {
+pub(crate) enum StepAuthor {
     /// The daemon.
     Tallyd,
     /// Others at the platform.
@@ -50,7 +50,7 @@ pub enum StepAuthor {
 
 impl StepAuthor {
     /// Returns the author as a text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Tallyd => "tallyd",
             Self::Others => "others",
@@ -63,7 +63,7 @@ impl StepAuthor {
 
 /// Change of a step, as it is now.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct StepChange {
+pub(crate) struct StepChange {
     /// Key.
     pub key: String,
     /// State; `None` for the change of an event.
@@ -76,7 +76,7 @@ pub struct StepChange {
 
 /// Call of a step.
 #[derive(Clone, Debug, Serialize)]
-pub struct StepCall {
+pub(crate) struct StepCall {
     /// Exchange.
     pub exchange: i64,
     /// Operation, where it is known.
@@ -87,7 +87,7 @@ pub struct StepCall {
 
 /// Step in the history of a stock level.
 #[derive(Clone, Debug, Default)]
-pub struct ExplainStep {
+pub(crate) struct ExplainStep {
     /// Position in the journal; 0: before the first known one.
     pub position: Option<i64>,
     /// Time.
@@ -122,7 +122,7 @@ impl ExplainStep {
     }
 
     /// Returns the step as JSON, with its sentence.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "position": self.position, "at": self.at.to_rfc3339(), "what": self.kind, "text": self.to_string(),
             "before": self.before, "after": self.after, "ours": self.ours, "others": self.others,

@@ -132,7 +132,7 @@ impl Finding {
 
     /// Returns the identity of a finding, by which it began and ended. It includes the operation, account or job,
     /// but no changes and records, because their number may differ each minute.
-    pub fn identity(&self) -> (FindingCode, Vec<String>) {
+    pub(crate) fn identity(&self) -> (FindingCode, Vec<String>) {
         let has_subjects = matches!(
             self.code,
             FindingCode::Paused
@@ -150,7 +150,7 @@ impl Finding {
     }
 
     /// Returns the finding and the next step as one line.
-    pub fn full_text(&self) -> String {
+    pub(crate) fn full_text(&self) -> String {
         format!("{}; {}", self.text, self.what_to_do)
     }
 }

@@ -11,7 +11,8 @@ mod outbox;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Finding, FindingCode, FindingSeverity};
+pub(crate) use finding::FindingSeverity;
+pub use finding::{Finding, FindingCode};
 
 use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QuotaStatus};
 use crate::model::time::DAY;
@@ -33,13 +34,13 @@ const BACKUP_GRACE: Duration = Duration::from_hours(12);
 const NAMES_MAX: usize = 3;
 /// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls in
 /// flight and for the log.
-pub const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
+pub(crate) const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 /// Time after a call's time-out in which its answer is committed.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Time within which calls count towards the quota.
 const QUOTA_WINDOW: Duration = Duration::from_mins(1);
 /// Largest age of the metrics file, which a daemon writes each minute.
-pub const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
+pub(crate) const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
 /// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
 const PAUSE_MAX: Duration = Duration::from_hours(24);
 
@@ -103,12 +104,12 @@ impl HealthReport {
     }
 
     /// Returns true if the job is paused.
-    pub fn is_paused(&self, job: &str) -> bool {
+    pub(crate) fn is_paused(&self, job: &str) -> bool {
         self.rows.pauses.iter().any(|pause| pause.job == job)
     }
 
     /// Returns the findings to show. Missing SKUs are counted elsewhere.
-    pub fn shown_findings(&self) -> impl Iterator<Item = &Finding> {
+    pub(crate) fn shown_findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|found| found.code != FindingCode::MissingSkus)
     }
 
@@ -172,7 +173,7 @@ fn foreign_position(file: &Path) -> Finding {
 ///
 /// # Errors
 /// Fails if the database cannot be read.
-pub async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Result<Vec<Finding>, StoreError> {
+pub(crate) async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Result<Vec<Finding>, StoreError> {
     let inputs = HealthInputs { at_once: true, ..inputs };
     let report = judge_store(store, store.obstacle_rows(inputs.now).await?, &inputs).await?;
     let calls = store.call_counts(inputs.now.minus(QUOTA_WINDOW)).await?;
@@ -272,7 +273,7 @@ fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
 }
 
 /// Returns the finding for a daemon whose database is not the file at its path.
-pub fn database_replaced() -> Finding {
+pub(crate) fn database_replaced() -> Finding {
     let text =
         "the database that tallyd has open is not the file at its path: the file was removed or replaced";
     let todo = "tallyd ends by itself and systemd starts it again; without systemd, restart it";
@@ -361,7 +362,7 @@ fn holds_over(quota: &QuotaStatus, least: Duration, now: Timestamp) -> Vec<Findi
 }
 
 /// Returns a hold as text.
-pub fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
+pub(crate) fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
     let left = format_elapsed(hold.until.duration_since(now));
     format!("{} waits ({}) until {}, {left} more", hold.what, hold.reason.as_str(), hold.until)
 }

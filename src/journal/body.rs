@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 const COMPRESSION_LEVEL: i32 = 1;
 
 /// The first 128 bits of the content's SHA-256: half the index size, and collisions remain improbable.
-pub type BodyDigest = [u8; 16];
+pub(crate) type BodyDigest = [u8; 16];
 
 /// A body with its digest.
 ///

@@ -9,5 +9,6 @@
 mod body;
 mod record;
 
-pub use body::{BodyDigest, BodyError, DigestedBody, PackedBody};
+pub(crate) use body::BodyDigest;
+pub use body::{BodyError, DigestedBody, PackedBody};
 pub use record::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, RunOutcome};

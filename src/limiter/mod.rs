@@ -67,15 +67,13 @@ mod window;
 mod tests;
 
 pub use completion::{LimiterEvent, QuotaOutcome};
-pub use hold::{Hold, HoldReason, HoldScope};
+pub(crate) use hold::HoldScope;
+pub use hold::{Hold, HoldReason};
 pub use permit::Permit;
-pub use persisted::{
-    BadRequestStatus, EndingHold, LimiterState, PastReservation, PersistedState, QuotaStatus,
-};
+pub(crate) use persisted::{BadRequestStatus, QuotaStatus};
+pub use persisted::{EndingHold, LimiterState, PastReservation, PersistedState};
 pub use quota_usage::QuotaUsage;
 pub use settings::LimiterSettings;
-#[cfg(test)]
-pub use tests::TestClock;
 
 use crate::model::{Clock, Lane, Moment, Operation};
 use admission::{Admission, NextStep};
@@ -169,12 +167,12 @@ impl Limiter {
     }
 
     /// Closes the limiter: waiting and new calls fail with [`LimiterClosed`]. Granted permits stay valid.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.shared.lock_admission().close();
     }
 
     /// Applies other settings. Calls in flight or in the window stay counted.
-    pub fn reconfigure(&self, settings: LimiterSettings) {
+    pub(crate) fn reconfigure(&self, settings: LimiterSettings) {
         let now = self.shared.moment();
         let mut admission = self.shared.lock_admission();
         admission.settings = settings;
@@ -208,13 +206,13 @@ impl Limiter {
     /// not refused.
     ///
     /// The next answer reports [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
-    pub fn lift_refusal(&self) -> bool {
+    pub(crate) fn lift_refusal(&self) -> bool {
         self.end_hold(|holds, _| holds.lift_refusal())
     }
 
     /// Ends the wait ordered for the account, by an operator's decision. Returns its reason if one was in
     /// force.
-    pub fn lift_order(&self) -> Option<HoldReason> {
+    pub(crate) fn lift_order(&self) -> Option<HoldReason> {
         self.end_hold(ActiveHolds::lift_order)
     }
 

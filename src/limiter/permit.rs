@@ -45,7 +45,7 @@ impl Permit {
 
     /// Runs another call first and keeps this reservation. Where calls go one at a time, the other call may
     /// go.
-    pub async fn keep_while<F: Future>(&self, other: F) -> F::Output {
+    pub(crate) async fn keep_while<F: Future>(&self, other: F) -> F::Output {
         let _kept = KeptReservation::new(&self.shared);
         other.await
     }

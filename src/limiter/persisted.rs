@@ -153,7 +153,7 @@ impl LimiterState {
     /// Returns the part of the state in force at `now`.
     ///
     /// Holds that end by an event are left out, because only the running limiter knows of the event.
-    pub fn quota_status(&self, now: Timestamp) -> QuotaStatus {
+    pub(crate) fn quota_status(&self, now: Timestamp) -> QuotaStatus {
         let holds = self.holds.iter().filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
             let what = match hold.scope {
@@ -184,7 +184,7 @@ pub struct BadRequestStatus {
 
 impl BadRequestStatus {
     /// Returns the budget after `count` answers of 400 in the last 24 h.
-    pub fn new(count: usize, settings: &LimiterSettings) -> Self {
+    pub(crate) fn new(count: usize, settings: &LimiterSettings) -> Self {
         let (soft, hard) = bad_requests::thresholds(settings.bad_requests_per_day);
         Self { count, soft, hard }
     }

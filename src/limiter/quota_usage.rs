@@ -23,7 +23,7 @@ impl QuotaUsage {
     /// Returns true if the quota has room for extra calls.
     ///
     /// Half is free for bulk calls, no bulk call waits, and no hold is in force.
-    pub fn has_spare_calls(&self) -> bool {
+    pub(crate) fn has_spare_calls(&self) -> bool {
         let is_idle = self.bulk_waiting == 0 && self.holds.is_empty();
         is_idle && self.free_for_bulk * 2 >= self.limit
     }

@@ -9,7 +9,7 @@ mod simulation;
 mod waiting;
 mod world;
 
-pub use clock::TestClock;
+pub(crate) use clock::TestClock;
 
 use super::*;
 use std::future::Future;

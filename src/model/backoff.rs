@@ -18,12 +18,12 @@ pub struct RetryDelays(ExponentialBackoff);
 
 impl RetryDelays {
     /// Returns delays between attempts at a page within a run: 0.2 s, growing to 5 s.
-    pub fn page_retry() -> Self {
+    pub(crate) fn page_retry() -> Self {
         Self::doubling_from(Duration::from_millis(200), Duration::from_secs(5))
     }
 
     /// Least time between probes of a refused key. With the call that was refused, the first minute costs two calls.
-    pub const KEY_PROBES_APART: Duration = Duration::from_secs(60);
+    pub(crate) const KEY_PROBES_APART: Duration = Duration::from_secs(60);
 
     /// Returns delays between failed runs of all jobs but `push`: 30 s, growing to 15 min.
     pub fn slow_retry() -> Self {
@@ -33,7 +33,7 @@ impl RetryDelays {
     /// Returns delays between probes of a refused key: [`Self::KEY_PROBES_APART`], growing to 15 min.
     ///
     /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
-    pub fn key_probe() -> Self {
+    pub(crate) fn key_probe() -> Self {
         Self::doubling_from(Self::KEY_PROBES_APART, Duration::from_secs(15 * 60))
     }
 
@@ -48,14 +48,14 @@ impl RetryDelays {
     /// Returns delays between probes while a refusal cannot be classified: 1 s, growing to 5 min.
     ///
     /// Each refused call costs a bad request of the day, and so does a probe that is answered 400.
-    pub fn refusal_probe() -> Self {
+    pub(crate) fn refusal_probe() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(5 * 60))
     }
 
     /// Returns delays between isolated attempts at a failing entry: 1 min, growing to 30 min.
     ///
     /// The longest delay limits an entry to few calls an hour.
-    pub fn quarantine_retry() -> Self {
+    pub(crate) fn quarantine_retry() -> Self {
         Self::doubling_from(Duration::from_secs(60), Duration::from_secs(30 * 60))
     }
 

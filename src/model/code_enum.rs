@@ -2,12 +2,12 @@
 
 /// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code` and `Display`.
 macro_rules! code_enum {
-    ($(#[$attribute:meta])* pub enum $name:ident {
+    ($(#[$attribute:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])+ $variant:ident = $code:expr),+ $(,)?
     }) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$doc])+ $variant),+ }
+        $vis enum $name { $($(#[$doc])+ $variant),+ }
 
         #[allow(dead_code, reason = "the program does not use each function of each enum")]
         impl $name {
@@ -20,7 +20,7 @@ macro_rules! code_enum {
             }
 
             /// Returns the value of a code.
-            pub fn from_code(code: &str) -> Option<Self> {
+            pub(crate) fn from_code(code: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == code)
             }
         }

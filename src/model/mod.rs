@@ -24,18 +24,23 @@ pub use backoff::RetryDelays;
 pub(crate) use code_enum::code_enum;
 pub use counted::counted;
 pub use decider::Decider;
+pub(crate) use ids::SupplierId;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
-    StorefrontId, SupplierId, WarehouseId,
+    StorefrontId, WarehouseId,
 };
 pub use job_kind::{JobKind, RunTrigger};
 pub use lane::Lane;
 pub use month::Month;
-pub use operation::{CallEffect, Operation, UPDATE_MAX_ENTRIES};
+pub(crate) use operation::UPDATE_MAX_ENTRIES;
+pub use operation::{CallEffect, Operation};
 pub use order_line::OrderLine;
 pub use quantity::{Quantity, json_integer};
-pub use reason_text::{REASON_MAX_CHARS, cut_reason};
-pub use sku::{Sku, SkuError, case_key, look_alike_key};
+pub use reason_text::REASON_MAX_CHARS;
+pub(crate) use reason_text::cut_reason;
+pub use sku::{Sku, case_key};
+pub(crate) use sku::{SkuError, look_alike_key};
 pub use stock_level::StockLevel;
-pub use storable_text::{storable_json, storable_text};
-pub use time::{Clock, Moment, Timestamp, format_age, format_elapsed};
+pub(crate) use storable_text::{storable_json, storable_text};
+pub use time::{Clock, Moment, Timestamp};
+pub(crate) use time::{format_age, format_elapsed};

@@ -18,30 +18,30 @@ impl Month {
     }
 
     /// Returns the month of an instant; `None` outside the years of four digits.
-    pub fn from_timestamp(at: Timestamp) -> Option<Self> {
+    pub(crate) fn from_timestamp(at: Timestamp) -> Option<Self> {
         let date = at.to_datetime();
         Self::new(u16::try_from(date.year()).ok()?, u8::try_from(date.month()).ok()?)
     }
 
     /// Returns the year.
-    pub fn year(self) -> u16 {
+    pub(crate) fn year(self) -> u16 {
         self.year
     }
 
     /// Returns the number within the year, from 1.
-    pub fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         self.number
     }
 
     /// Returns the end of the month. From then on the month's figures are final by the calendar.
-    pub fn end(self) -> Timestamp {
+    pub(crate) fn end(self) -> Timestamp {
         let (year, month) = if self.number == 12 { (self.year + 1, 1) } else { (self.year, self.number + 1) };
         let first = NaiveDate::from_ymd_opt(i32::from(year), u32::from(month), 1).unwrap_or(NaiveDate::MAX);
         Timestamp(first.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_millis())
     }
 
     /// Returns the months before this month, latest first.
-    pub fn earlier_months(self) -> impl Iterator<Item = Month> {
+    pub(crate) fn earlier_months(self) -> impl Iterator<Item = Month> {
         let earlier = |month: &Month| match month.number {
             1 => Self::new(month.year - 1, 12),
             number => Self::new(month.year, number - 1),

@@ -4,7 +4,7 @@ use super::code_enum;
 use std::str::FromStr;
 
 /// Most entries of a call of *Update quantity on hand* (docs/interface.md, *Limits*).
-pub const UPDATE_MAX_ENTRIES: usize = 25;
+pub(crate) const UPDATE_MAX_ENTRIES: usize = 25;
 
 /// The effect of a call at the platform, which decides the meaning of a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Operation {
     ///
     /// A 403 may then concern an id instead of the key. docs/interface.md, *Errors*, states it for ids in
     /// paths, and a firewall may refuse any text.
-    pub fn carries_id(self) -> bool {
+    pub(crate) fn carries_id(self) -> bool {
         let has_entries = matches!(
             self,
             Operation::CreateProduct

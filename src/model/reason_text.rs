@@ -8,7 +8,7 @@ pub const REASON_MAX_CHARS: usize = 1_000;
 /// Returns the reason, truncated for storage and logs, as both engines store it.
 ///
 /// An answer of a megabyte must not fill tables and log.
-pub fn cut_reason(text: impl Into<String>) -> String {
+pub(crate) fn cut_reason(text: impl Into<String>) -> String {
     let mut text = storable_text(text.into()).into_owned();
     if let Some((at, _)) = text.char_indices().nth(REASON_MAX_CHARS) {
         text.truncate(at);

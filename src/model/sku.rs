@@ -74,7 +74,7 @@ pub fn case_key(text: &str) -> String {
 /// sees, such as a zero-width space or a soft hyphen.
 ///
 /// Texts with one such key may be different names, so it serves suggestions alone.
-pub fn look_alike_key(text: &str) -> String {
+pub(crate) fn look_alike_key(text: &str) -> String {
     let is_seen = |c: &char| !c.is_whitespace() && !is_combining_mark(*c) && !is_invisible(*c);
     case_key(&text.nfkd().filter(is_seen).collect::<String>())
 }

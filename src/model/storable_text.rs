@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 
 /// Returns text without U+0000.
-pub fn storable_text<'a>(text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+pub(crate) fn storable_text<'a>(text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     let text = text.into();
     if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text }
 }
 
 /// Returns JSON without the escapes that PostgreSQL's JSON cannot hold.
-pub fn storable_json<'a>(json: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+pub(crate) fn storable_json<'a>(json: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     let json = json.into();
     if json.contains("\\u") { without_refused_escapes(&json).into() } else { json }
 }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// A day of 24 hours.
-pub const DAY: Duration = Duration::from_hours(24);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Timestamp {
     }
 
     /// Returns the instant as a calendar value, clamped to the calendar's range.
-    pub fn to_datetime(self) -> DateTime<Utc> {
+    pub(crate) fn to_datetime(self) -> DateTime<Utc> {
         let edge = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
         DateTime::from_timestamp_millis(self.0).unwrap_or(edge)
     }
@@ -76,12 +76,12 @@ impl Moment {
     }
 
     /// Returns the moment earlier by `duration`, possibly before the boot.
-    pub fn minus(self, duration: Duration) -> Self {
+    pub(crate) fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(whole_millis(duration)))
     }
 
     /// Returns the time since `earlier`; zero if `earlier` is in the future.
-    pub fn duration_since(self, earlier: Self) -> Duration {
+    pub(crate) fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
@@ -115,12 +115,12 @@ pub fn whole_millis(duration: Duration) -> i64 {
 }
 
 /// Returns a duration for people, such as `3 h 20 min`.
-pub fn format_elapsed(duration: Duration) -> String {
+pub(crate) fn format_elapsed(duration: Duration) -> String {
     format_age(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// Returns an age in seconds for people, such as `3 h 20 min`.
-pub fn format_age(seconds: i64) -> String {
+pub(crate) fn format_age(seconds: i64) -> String {
     let s = seconds.max(0);
     match s {
         0..=119 => format!("{s} s"),

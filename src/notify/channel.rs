@@ -119,7 +119,7 @@ impl NoticeSender {
     ///
     /// # Errors
     /// Fails with the reason, which names no secret.
-    pub async fn send_item(
+    pub(crate) async fn send_item(
         &self,
         notifier: &NotifierSettings,
         (id, host): (&str, &str),

@@ -66,7 +66,7 @@ pub async fn collect_notices(
 ///
 /// # Errors
 /// Fails if the database cannot be written.
-pub async fn tell_occurrence(
+pub(crate) async fn tell_occurrence(
     write: &mut WriteTransaction,
     notifiers: &[NotifierSettings],
     topic: NoticeTopic,

@@ -11,7 +11,7 @@ const ITEMS_MAX: usize = 20;
 
 /// Finding, change or occurrence in a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoticeItem {
+pub(crate) struct NoticeItem {
     /// Topic, as its code.
     pub event: String,
     /// Key of the change, if the item is one.
@@ -32,7 +32,7 @@ pub struct NoticeItem {
 
 impl NoticeItem {
     /// Creates an item that is no change.
-    pub fn new(
+    pub(crate) fn new(
         topic: NoticeTopic,
         message: impl Into<String>,
         todo: impl Into<String>,
@@ -57,7 +57,7 @@ impl NoticeItem {
 
 /// Collected items of a notice: the first of them, and the number of all by topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoticeBatch {
+pub(crate) struct NoticeBatch {
     /// The first items.
     pub items: Vec<NoticeItem>,
     /// Number of all items by topic, without ends.
@@ -68,7 +68,7 @@ pub struct NoticeBatch {
 
 impl NoticeBatch {
     /// Adds an item; beyond [`ITEMS_MAX`] it is only counted.
-    pub fn add(&mut self, item: NoticeItem) {
+    pub(crate) fn add(&mut self, item: NoticeItem) {
         match item.over {
             true => self.ended += 1,
             false => *self.counts.entry(item.event.clone()).or_default() += 1,
@@ -117,7 +117,7 @@ pub struct NoticeOrigin {
 
 impl NoticeOrigin {
     /// Returns the id of a notice, the same for each attempt.
-    pub fn notice_id(&self, notice: i64) -> String {
+    pub(crate) fn notice_id(&self, notice: i64) -> String {
         format!("{}-{notice}", self.database)
     }
 }

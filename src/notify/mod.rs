@@ -21,10 +21,13 @@ mod message;
 mod topic;
 
 pub use channel::{HeaderSecret, NoticeChannel, NoticeSender, SecretUrl};
-pub use collect::{collect_notices, tell_occurrence};
+pub use collect::collect_notices;
+pub(crate) use collect::tell_occurrence;
 pub use deliver::deliver_notices;
-pub use message::{NoticeBatch, NoticeItem, NoticeOrigin};
-pub use topic::{NoticeTopic, finding_topic};
+pub(crate) use message::NoticeItem;
+pub use message::NoticeOrigin;
+pub use topic::NoticeTopic;
+pub(crate) use topic::finding_topic;
 
 use crate::health::HealthReport;
 use std::collections::BTreeSet;

@@ -29,7 +29,7 @@ code_enum! {
 }
 
 /// Returns the topic of a finding.
-pub fn finding_topic(code: FindingCode) -> NoticeTopic {
+pub(crate) fn finding_topic(code: FindingCode) -> NoticeTopic {
     match code {
         FindingCode::KeyRefused => NoticeTopic::Key,
         FindingCode::DatabaseReplaced

@@ -13,7 +13,7 @@ use crate::model::{Sku, StockLevel};
 use serde_json::Value;
 
 /// Maximum size of a body in bytes, far above a product with twelve images and long descriptions.
-pub const BODY_MAX_BYTES: usize = 256 * 1024;
+pub(crate) const BODY_MAX_BYTES: usize = 256 * 1024;
 
 /// A body as the outbox stores it.
 ///
@@ -28,7 +28,7 @@ pub enum StoredBody {
 
 impl StoredBody {
     /// Returns the text, or `None` for a body over the limit.
-    pub fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             StoredBody::Text(text) => Some(text),
             StoredBody::TooLong(_) => None,
@@ -89,7 +89,7 @@ impl ChangeBody {
     }
 
     /// Returns the stock level of the change, for the two quantity kinds.
-    pub fn stock_level(&self) -> Option<&StockLevel> {
+    pub(crate) fn stock_level(&self) -> Option<&StockLevel> {
         match self {
             ChangeBody::QuantitySet(set) => Some(&set.stock_level),
             ChangeBody::QuantityAdjust(adjust) => Some(&adjust.stock_level),
@@ -156,7 +156,7 @@ pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection>
 ///
 /// # Errors
 /// As [`parse_body`]. A body over the limit is rejected by its size, without its text.
-pub fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
+pub(crate) fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
     match body {
         StoredBody::Text(body) => parse_body(kind, body),
         StoredBody::TooLong(size) => {

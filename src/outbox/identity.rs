@@ -11,12 +11,12 @@ use std::fmt::Display;
 ///
 /// `occurrence` tells equal contents of one source apart: a number of a file's line, or the mark of a served form.
 /// An empty one gives the beginning of the keys of all occurrences.
-pub fn derived_key(source: &str, content: &[&str], occurrence: impl Display) -> String {
+pub(crate) fn derived_key(source: &str, content: &[&str], occurrence: impl Display) -> String {
     format!("{source}:{}:{occurrence}", content_digest(content))
 }
 
 /// Returns the first 64 bits of the SHA-256 of these parts, in hexadecimal. Where a part ends counts too.
-pub fn content_digest(parts: &[impl AsRef<str>]) -> String {
+pub(crate) fn content_digest(parts: &[impl AsRef<str>]) -> String {
     let mut hash = Sha256::new();
     for part in parts.iter().map(AsRef::as_ref) {
         hash.update((part.len() as u64).to_be_bytes());

@@ -17,17 +17,21 @@ mod template;
 mod unique_json;
 mod warehouse;
 
-pub use body::{BODY_MAX_BYTES, ChangeBody, ChangeRejection, StoredBody, parse_body, read_stored_body};
-pub use identity::{content_digest, derived_key};
+#[cfg(test)]
+pub(crate) use body::BODY_MAX_BYTES;
+pub use body::parse_body;
+pub use body::{ChangeBody, ChangeRejection};
+pub(crate) use body::{StoredBody, read_stored_body};
+pub(crate) use identity::{content_digest, derived_key};
 pub use kind::{ChangeKind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::Reason;
-pub use resolution::{ChangeStatus, Resolution, ResolutionStep, quote_key};
-pub use shipment::{
-    LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingInfo, TrackingLine, TrackingSubmit,
-};
-pub use state::{ChangeState, UnknownState};
+pub(crate) use resolution::quote_key;
+pub use resolution::{ChangeStatus, Resolution, ResolutionStep};
+pub use shipment::{LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingSubmit};
+pub(crate) use shipment::{TrackingInfo, TrackingLine};
+pub use state::ChangeState;
 pub use template::ListingTemplateCreate;
-pub use unique_json::parse_unique_json;
+pub(crate) use unique_json::parse_unique_json;
 pub use warehouse::WarehouseCreate;

@@ -247,7 +247,7 @@ impl Reason {
 }
 
 /// Returns the key, quoted for a shell if necessary.
-pub fn quote_key(key: &str) -> String {
+pub(crate) fn quote_key(key: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:/@+".contains(c);
     if key.chars().all(is_plain) { key.into() } else { format!("'{}'", key.replace('\'', r"'\''")) }
 }

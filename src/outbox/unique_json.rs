@@ -12,7 +12,7 @@ use std::fmt;
 ///
 /// # Errors
 /// The position of the first invalid character or duplicate field.
-pub fn parse_unique_json(text: &str) -> Result<Value, serde_json::Error> {
+pub(crate) fn parse_unique_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str::<UniqueKeysJson>(text).map(|once| once.0)
 }
 

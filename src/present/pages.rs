@@ -50,7 +50,7 @@ pub struct RunningPages {
 
 impl RunningPages {
     /// Stops the page and waits for its end.
-    pub async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         // A panic of the server is in its log.
         let _ = self.ended.await;
@@ -58,7 +58,7 @@ impl RunningPages {
 }
 
 /// The result of a start.
-pub type PagesStart = Pin<Box<dyn Future<Output = Result<RunningPages, PagesError>> + Send>>;
+pub(crate) type PagesStart = Pin<Box<dyn Future<Output = Result<RunningPages, PagesError>> + Send>>;
 
 /// The function that starts the page.
-pub type StartPages = fn(Config, Arc<dyn Clock>, PagesOptions) -> PagesStart;
+pub(crate) type StartPages = fn(Config, Arc<dyn Clock>, PagesOptions) -> PagesStart;

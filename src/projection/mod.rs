@@ -21,8 +21,6 @@ mod reports;
 mod upgrade;
 mod writes;
 
-pub use replay::{JournalReplay, MirrorFacts, ReplayReport};
-
 pub(crate) use apply::PROJECTION_VERSION;
 pub(crate) use balances::{balance_facts, project_balances};
 pub(crate) use creates::{
@@ -32,6 +30,7 @@ pub(crate) use creates::{
 pub(crate) use kits::project_kit_components;
 pub(crate) use lists::project_list;
 pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
+pub use replay::{JournalReplay, ReplayReport};
 pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
 pub(crate) use upgrade::upgrade_projection;
 pub(crate) use writes::{

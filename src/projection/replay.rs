@@ -18,7 +18,7 @@ const DIFF_IGNORED_COLUMNS: &[&str] =
     &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
 /// All facts of a mirror, table by table in the order of [`FACT_TABLES`].
-pub type MirrorFacts = Vec<Vec<FactRow>>;
+pub(crate) type MirrorFacts = Vec<Vec<FactRow>>;
 
 /// A mirror that is being rebuilt from a journal.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl JournalReplay {
     }
 
     /// Returns the facts so far, without the exchange and time of their last read.
-    pub async fn current_facts(&self, into: &Path) -> Result<MirrorFacts, ProjectionError> {
+    pub(crate) async fn current_facts(&self, into: &Path) -> Result<MirrorFacts, ProjectionError> {
         let mut mirror = JournalReader::open(into).await?;
         let mut facts = Vec::with_capacity(FACT_TABLES.len());
         for table in FACT_TABLES {
@@ -118,14 +118,14 @@ impl JournalReplay {
     }
 
     /// Returns the differences between the facts at two positions.
-    pub fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
+    pub(crate) fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
         let pairs = FACT_TABLES.iter().zip(before).zip(after);
         let compared = pairs.map(|((table, old), new)| TableComparison::compare(table.name, old, new));
         compared.filter(|compared| !compared.is_equal()).collect()
     }
 
     /// Closes the mirror. Its file is complete from then on.
-    pub async fn close(self) -> Result<(), ProjectionError> {
+    pub(crate) async fn close(self) -> Result<(), ProjectionError> {
         Ok(self.mirror.close().await?)
     }
 

@@ -13,7 +13,7 @@ const ZEROED_MIN: u64 = 10;
 
 /// A write of the projected backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProjectedWrite {
+pub(crate) struct ProjectedWrite {
     /// Written stock level.
     pub stock_level: StockLevel,
     /// Quantity at the platform.
@@ -32,7 +32,7 @@ pub struct ProjectedWrite {
 
 /// Stock levels of one warehouse over the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HourCounts {
+pub(crate) struct HourCounts {
     /// Counted stock levels that went from above 0 to 0 within the hour.
     pub zeroed: u64,
     /// Counted stock levels above 0 at the start of the hour.
@@ -50,7 +50,7 @@ pub struct BrakeSettings {
 
 /// The warehouses over which zeroings are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BrakeScope {
+pub(crate) enum BrakeScope {
     /// All warehouses together.
     Everywhere,
     /// A single warehouse.
@@ -59,7 +59,7 @@ pub enum BrakeScope {
 
 /// A tripped brake with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BrakeTrip {
+pub(crate) enum BrakeTrip {
     /// Too many stock levels would become zero.
     Zeroing {
         /// Counted warehouses.
@@ -82,7 +82,7 @@ pub enum BrakeTrip {
 
 /// The decision on a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BrakeDecision {
+pub(crate) enum BrakeDecision {
     /// No brake tripped.
     Clear,
     /// Changes of the trips are held; all other changes are sent.
@@ -91,7 +91,7 @@ pub enum BrakeDecision {
 
 impl BrakeTrip {
     /// Returns the held changes.
-    pub fn changes(&self) -> &BTreeSet<ChangeId> {
+    pub(crate) fn changes(&self) -> &BTreeSet<ChangeId> {
         match self {
             BrakeTrip::Zeroing { changes, .. } | BrakeTrip::Jump { changes, .. } => changes,
         }
@@ -127,7 +127,7 @@ impl fmt::Display for BrakeTrip {
 ///
 /// `planned_of_all`: the number of pending changes that are projected, and of all. Entries that change nothing trip no
 /// brake.
-pub fn judge_brakes(
+pub(crate) fn judge_brakes(
     projected: &[ProjectedWrite],
     planned_of_all: (u64, u64),
     hours: &BTreeMap<WarehouseId, HourCounts>,
@@ -205,14 +205,14 @@ fn held_changes(entries: &[&ProjectedWrite]) -> BTreeSet<ChangeId> {
 }
 
 /// Returns true if an empty answer, where `known` rows exist, is a failure and no fact.
-pub fn is_emptied_answer(known: u64, returned: u64) -> bool {
+pub(crate) fn is_emptied_answer(known: u64, returned: u64) -> bool {
     returned == 0 && known > 0
 }
 
 /// Returns true if an answer was silently cut: more than a tenth of the requested SKUs is absent.
 ///
 /// The caller halves the request and reads again.
-pub fn is_cut_answer(asked: u64, absent: u64) -> bool {
+pub(crate) fn is_cut_answer(asked: u64, absent: u64) -> bool {
     absent.saturating_mul(10) > asked
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A fact of the stock level with the time of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryFact {
+pub(crate) struct HistoryFact {
     /// Fact and own delta at that time; for a read that overlapped a write, the last certain pair.
     pub state: QuantityState,
     /// Time of the request.
@@ -28,7 +28,7 @@ pub struct HistoryFact {
 /// first fact after the count, if it came within `max_age`. If both facts show the same pair, the pair is the
 /// base at any distance, because no other client changed the stock level between them. `history` is sorted,
 /// oldest first.
-pub fn base_at_count(counted_at: Timestamp, history: &[HistoryFact], max_age: Duration) -> CountBase {
+pub(crate) fn base_at_count(counted_at: Timestamp, history: &[HistoryFact], max_age: Duration) -> CountBase {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);
     let neighbours = before.last().zip(after.first());

@@ -81,7 +81,7 @@ pub fn settle_create(
 ///
 /// A subject is an order, shipment, SKU or name. Subjects that are under way are skipped. `subjects` is in
 /// the order of the changes.
-pub fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
+pub(crate) fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);
     let subjects = subjects.iter().enumerate().filter(first);

@@ -34,9 +34,9 @@ use std::time::Duration;
 ///
 /// A network that loses one answer in four accuses a good entry in one of 64 cases. That entry is retried
 /// after a minute.
-pub const PROOF_FAILURES: usize = 3;
+pub(crate) const PROOF_FAILURES: usize = 3;
 /// Number of consecutive failures that mean the platform.
-pub const FAILURES_MAX: usize = 12;
+pub(crate) const FAILURES_MAX: usize = 12;
 /// Number of consecutive failures that need no pause. A single bad entry causes two or three.
 const UNPAUSED_FAILURES: usize = 2;
 /// Maximum number of calls that resend entries of unknown outcome: as many as a call holds entries.
@@ -50,7 +50,7 @@ const PAUSE_DOUBLINGS: usize = 1;
 ///
 /// Failures without a success between them are tried again with growing pauses.
 #[derive(Debug)]
-pub struct SuspectQueue<T> {
+pub(crate) struct SuspectQueue<T> {
     parts: Vec<Vec<T>>,
     /// Number of consecutive failures.
     failures: usize,
@@ -68,7 +68,7 @@ impl<T> SuspectQueue<T> {
     /// Records a failed call and adds its entries in two halves.
     ///
     /// Returns an isolated entry, because it cannot be split.
-    pub fn failed(&mut self, mut entries: Vec<T>, now: Moment) -> Option<T> {
+    pub(crate) fn failed(&mut self, mut entries: Vec<T>, now: Moment) -> Option<T> {
         self.note_failure(now);
         if entries.len() < 2 {
             return entries.pop();
@@ -80,7 +80,7 @@ impl<T> SuspectQueue<T> {
     }
 
     /// Records a failure that no entry caused.
-    pub fn note_failure(&mut self, now: Moment) {
+    pub(crate) fn note_failure(&mut self, now: Moment) {
         self.failures += 1;
         if self.failures > UNPAUSED_FAILURES {
             self.not_before = self.delays.next().map(|delay| now.plus(delay));
@@ -88,12 +88,12 @@ impl<T> SuspectQueue<T> {
     }
 
     /// Records a successful call, which ends the pause.
-    pub fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         *self = Self { parts: std::mem::take(&mut self.parts), ..Self::default() };
     }
 
     /// Adds entries to be tried together.
-    pub fn add(&mut self, entries: Vec<T>) {
+    pub(crate) fn add(&mut self, entries: Vec<T>) {
         if !entries.is_empty() {
             self.parts.push(entries);
         }
@@ -102,35 +102,35 @@ impl<T> SuspectQueue<T> {
     /// Returns the largest part.
     ///
     /// The success of the largest part is the earliest proof that the platform works.
-    pub fn take(&mut self) -> Option<Vec<T>> {
+    pub(crate) fn take(&mut self) -> Option<Vec<T>> {
         let parts = self.parts.iter().enumerate();
         let largest = parts.max_by_key(|(at, part)| (part.len(), usize::MAX - at))?.0;
         Some(self.parts.remove(largest))
     }
 
     /// Returns true if no part is left.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
     /// Returns the end of the pause before the next call.
-    pub fn not_before(&self) -> Option<Moment> {
+    pub(crate) fn not_before(&self) -> Option<Moment> {
         self.not_before
     }
 
     /// Returns true if the last calls failed, without a success between them.
-    pub fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failures > 0
     }
 
     /// Returns true after so many consecutive failures that the platform fails, and not an entry.
-    pub fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.failures >= FAILURES_MAX
     }
 }
 
 /// Returns the size of a call that resends `entries` of unknown outcome.
-pub fn resend_size(entries: usize) -> usize {
+pub(crate) fn resend_size(entries: usize) -> usize {
     entries.div_ceil(RESEND_CALLS_MAX).clamp(1, RESEND_SIZE_MAX)
 }
 
@@ -138,7 +138,7 @@ pub fn resend_size(entries: usize) -> usize {
 ///
 /// The counts are kept in memory: after a restart no entry is suspect.
 #[derive(Debug, Default)]
-pub struct EntryFailures {
+pub(crate) struct EntryFailures {
     /// Number of calls so far, which orders them without a clock.
     calls: u64,
     last_success: BTreeMap<Operation, u64>,
@@ -156,14 +156,22 @@ struct FailureStreak {
 
 impl EntryFailures {
     /// Records a successful call with its entries.
-    pub fn record_success<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn record_success<'a>(
+        &mut self,
+        operation: Operation,
+        entries: impl IntoIterator<Item = &'a str>,
+    ) {
         self.calls += 1;
         self.last_success.insert(operation, self.calls);
         self.clear_failures(operation, entries);
     }
 
     /// Clears the failures of these entries.
-    pub fn clear_failures<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn clear_failures<'a>(
+        &mut self,
+        operation: Operation,
+        entries: impl IntoIterator<Item = &'a str>,
+    ) {
         for entry in entries {
             if self.entries.is_empty() {
                 break;
@@ -173,7 +181,7 @@ impl EntryFailures {
     }
 
     /// Records a failed call with its entries.
-    pub fn record_failure<'a>(
+    pub(crate) fn record_failure<'a>(
         &mut self,
         operation: Operation,
         entries: impl IntoIterator<Item = &'a str>,
@@ -193,14 +201,14 @@ impl EntryFailures {
     ///
     /// The caller knows that no other entry failed since that answer. A later answer cannot come if no other
     /// entry is read.
-    pub fn note_isolated_failure(&mut self, operation: Operation, entry: &str) {
+    pub(crate) fn note_isolated_failure(&mut self, operation: Operation, entry: &str) {
         if let Some(failed) = self.entries.get_mut(&(operation, entry.to_owned())) {
             failed.first = 0;
         }
     }
 
     /// Returns true if the last call with the entry failed.
-    pub fn is_suspect(&self, operation: Operation, entry: &str) -> bool {
+    pub(crate) fn is_suspect(&self, operation: Operation, entry: &str) -> bool {
         self.get(operation, entry).is_some()
     }
 
@@ -208,7 +216,7 @@ impl EntryFailures {
     ///
     /// [`PROOF_FAILURES`] calls in a row with the entry failed, and another call of the operation succeeded since the
     /// first of them.
-    pub fn is_proved_guilty(&self, operation: Operation, entry: &str) -> bool {
+    pub(crate) fn is_proved_guilty(&self, operation: Operation, entry: &str) -> bool {
         let worked = self.last_success.get(&operation).copied().unwrap_or_default();
         self.get(operation, entry)
             .is_some_and(|failed| failed.count >= PROOF_FAILURES && worked > failed.first)
@@ -217,7 +225,7 @@ impl EntryFailures {
     /// Returns true if a call with another entry than `known` failed since the newest success.
     ///
     /// The platform may have caused all failures since then.
-    pub fn is_amid_others(&self, operation: Operation, known: impl Fn(&str) -> bool) -> bool {
+    pub(crate) fn is_amid_others(&self, operation: Operation, known: impl Fn(&str) -> bool) -> bool {
         let last_success = self.last_success.get(&operation).copied().unwrap_or_default();
         let mut failed =
             self.entries.iter().filter(|((of, _), failed)| *of == operation && failed.last > last_success);
@@ -228,7 +236,7 @@ impl EntryFailures {
     ///
     /// The pause is one minute, then two. It ends when another call of the operation succeeds: the platform
     /// works again, or the entry is guilty.
-    pub fn paused_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
+    pub(crate) fn paused_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
         let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF_FAILURES)?;
         let worked = self.last_success.get(&operation).copied().unwrap_or_default();
         let delay = RetryDelays::quarantine_retry()

@@ -8,28 +8,28 @@
 //! This module keeps no state: a retry is a new plan, from facts read again.
 
 mod bounds;
-pub mod brake;
+pub(crate) mod brake;
 mod change_plan;
 mod count;
-pub mod count_base;
+pub(crate) mod count_base;
 pub mod creates;
 pub mod in_doubt;
-pub mod isolation;
+pub(crate) mod isolation;
 pub mod packing;
-pub mod product_update;
+pub(crate) mod product_update;
 pub mod proof;
-pub mod read_admission;
+pub(crate) mod read_admission;
 pub mod shipments;
 mod stock_level;
 mod stock_plan;
 pub mod tracking;
-pub mod unshown;
+pub(crate) mod unshown;
 
 pub use change_plan::ChangePlan;
+pub(crate) use stock_level::{ChangeDecision, DecidedChange, StockLevelStep};
 pub use stock_level::{
-    ChangeDecision, ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, DecidedChange,
-    OpenState, QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan,
-    StockLevelStep,
+    ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, OpenState, QuantityState,
+    StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan,
 };
 pub use stock_plan::plan_stock_level;
 pub use unshown::ProductLack;

@@ -15,26 +15,26 @@ use std::time::Duration;
 /// Fields of a product that a check shows, by name.
 ///
 /// Empty fields are omitted, so that null, blank and absent agree.
-pub type ShownFields = BTreeMap<String, String>;
+pub(crate) type ShownFields = BTreeMap<String, String>;
 
 /// Name of the SKU among the fields.
-pub const SKU_FIELD: &str = "SKU";
+pub(crate) const SKU_FIELD: &str = "SKU";
 /// Name of the UPC among the fields.
-pub const UPC_FIELD: &str = "UPC";
+pub(crate) const UPC_FIELD: &str = "UPC";
 
 /// Returns the name of a link's own SKU among the fields.
-pub fn link_sku_field(warehouse: impl Display) -> String {
+pub(crate) fn link_sku_field(warehouse: impl Display) -> String {
     format!("SKU in warehouse {warehouse}")
 }
 
 /// Returns the name of a link's activity among the fields.
-pub fn link_active_field(warehouse: impl Display) -> String {
+pub(crate) fn link_active_field(warehouse: impl Display) -> String {
     format!("IsActive in warehouse {warehouse}")
 }
 
 /// An update in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateInDoubt {
+pub(crate) struct UpdateInDoubt {
     /// SKU of the update, for the messages.
     pub sku: String,
     /// Fields that a check showed just before the send.
@@ -49,7 +49,7 @@ pub struct UpdateInDoubt {
 
 impl UpdateInDoubt {
     /// Returns true if a check can prove the update: the update changes a field that checks show.
-    pub fn is_provable(&self) -> bool {
+    pub(crate) fn is_provable(&self) -> bool {
         self.changed_fields().next().is_some()
     }
 
@@ -66,7 +66,7 @@ impl UpdateInDoubt {
 ///
 /// A check shows the fields, and `None` if the product did not come. `HadNoEffect` needs last checks that show
 /// the product exactly as before the send.
-pub fn settle_update(
+pub(crate) fn settle_update(
     update: &UpdateInDoubt,
     checks: &[EffectCheck<Option<ShownFields>>],
     now: Timestamp,
@@ -125,7 +125,10 @@ fn describe_difference(update: &UpdateInDoubt, shown: &ShownFields) -> String {
 ///
 /// `before` are the fields of the check before the send. A link's field that `before` lacks is omitted,
 /// because a later check would not show it either.
-pub fn checkable_fields(body: &Map<String, Value>, before: &ShownFields) -> BTreeMap<String, Option<String>> {
+pub(crate) fn checkable_fields(
+    body: &Map<String, Value>,
+    before: &ShownFields,
+) -> BTreeMap<String, Option<String>> {
     let mut named = BTreeMap::new();
     let mut take = |name: String, value: Option<&Value>| {
         let is_shown = [SKU_FIELD, UPC_FIELD].contains(&name.as_str()) || before.contains_key(&name);

@@ -16,14 +16,14 @@ pub const ABSENCE_CHECKS_APART: Duration = Duration::from_secs(120);
 /// Maximum number of SKUs in a call whose answer proves an absence.
 ///
 /// A longer answer may have been cut silently.
-pub const TRUSTED_PAGE_SKUS: usize = 25;
+pub(crate) const TRUSTED_PAGE_SKUS: usize = 25;
 
 /// The time of a check: by the calendar, and since boot.
 ///
 /// Both clocks must show that two checks are apart. A calendar that is set turns seconds into minutes, and
 /// the time since boot starts again with each boot and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckTime {
+pub(crate) struct CheckTime {
     /// Time of the request.
     pub at: Timestamp,
     /// Time of the request since boot.
@@ -32,12 +32,12 @@ pub struct CheckTime {
 
 impl CheckTime {
     /// Returns the check from which the distance is measured: `earlier`, unless a clock went back since.
-    pub fn measured_from(self, earlier: Option<CheckTime>) -> CheckTime {
+    pub(crate) fn measured_from(self, earlier: Option<CheckTime>) -> CheckTime {
         earlier.filter(|earlier| earlier.at <= self.at && earlier.moment <= self.moment).unwrap_or(self)
     }
 
     /// Returns true if this check proves a record absent that `first` lacked too; see [`is_absent`].
-    pub fn proves_absent(self, first: Option<CheckTime>, others_came: bool) -> bool {
+    pub(crate) fn proves_absent(self, first: Option<CheckTime>, others_came: bool) -> bool {
         let is_late =
             first.is_some_and(|first| self.moment.duration_since(first.moment) >= ABSENCE_CHECKS_APART);
         is_late && is_absent(first.map(|first| first.at), self.at, others_came)
@@ -60,13 +60,13 @@ pub enum KeyState {
 ///
 /// An earlier answer lacked the record too, at least [`ABSENCE_CHECKS_APART`] before `check`, and this answer held
 /// other requested records. An unreadable record is not absent; the caller does not pass such a record.
-pub fn is_absent(first: Option<Timestamp>, check: Timestamp, others_came: bool) -> bool {
+pub(crate) fn is_absent(first: Option<Timestamp>, check: Timestamp, others_came: bool) -> bool {
     others_came && first.is_some_and(|first| check.duration_since(first) >= ABSENCE_CHECKS_APART)
 }
 
 /// The meaning of a refusal that may concern the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RefusalCause {
+pub(crate) enum RefusalCause {
     /// The content: the key worked before the call was sent and after the call was answered.
     Content,
     /// Unproved: the key works now, and nothing shows that it worked at the send. The call must be repeated.
@@ -82,7 +82,7 @@ pub enum RefusalCause {
 /// The key last worked at `worked_at`. A probe after the refusal shows its state and the reason. Without
 /// `worked_at`, a key that returns between the refusal and the probe would make the last call of the outage
 /// appear wrong.
-pub fn judge_refusal(
+pub(crate) fn judge_refusal(
     worked_at: Option<Moment>,
     sent: Moment,
     (key, why): (KeyState, String),

@@ -12,7 +12,7 @@ use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use std::time::Duration;
 
 /// Minimum distance of two reads that confirm each other, and of the first from the write's answer.
-pub const READS_APART: Duration = Duration::from_secs(5);
+pub(crate) const READS_APART: Duration = Duration::from_secs(5);
 
 /// Sample of the writes that no other criterion selects: one of 50 is checked.
 ///
@@ -21,7 +21,7 @@ const SAMPLE_ONE_IN: i64 = 50;
 
 /// A read of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StockLevelRead {
+pub(crate) struct StockLevelRead {
     /// Position at which its exchange began.
     pub began: Position,
     /// Time of the request.
@@ -32,7 +32,7 @@ pub struct StockLevelRead {
 
 /// The last write of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastWrite {
+pub(crate) struct LastWrite {
     /// Position at which the write was completed; `None` while it is in flight or in doubt.
     pub completed: Option<Position>,
     /// Used fact; `None` if the warehouse was not linked.
@@ -47,7 +47,7 @@ pub struct LastWrite {
 
 /// The use of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAdmission {
+pub(crate) enum ReadAdmission {
     /// A fact.
     Fact,
     /// A fact: two reads agree that the platform does not show the accepted quantity.
@@ -62,7 +62,7 @@ pub enum ReadAdmission {
 }
 
 /// Judges a read of a stock level by the last write.
-pub fn admit_read(read: &StockLevelRead, write: &LastWrite) -> ReadAdmission {
+pub(crate) fn admit_read(read: &StockLevelRead, write: &LastWrite) -> ReadAdmission {
     if write.completed.is_none_or(|completed| read.began <= completed) {
         return ReadAdmission::Evidence;
     }
@@ -90,7 +90,7 @@ impl LastWrite {
 
 /// An accepted write, as the choice of checks needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AcceptedWrite {
+pub(crate) struct AcceptedWrite {
     /// Exchange of the write.
     pub exchange_id: ExchangeId,
     /// Warehouse id.
@@ -108,7 +108,7 @@ pub struct AcceptedWrite {
 /// A write that does not change the quantity is not checked. All writes of zero are checked, and a sample of
 /// the others. All writes of a stock level are checked until one was seen to take effect, because its product
 /// may be an unknown kit. The sample depends only on the journal, so that a replay gives the same.
-pub fn needs_read_back(write: &AcceptedWrite) -> bool {
+pub(crate) fn needs_read_back(write: &AcceptedWrite) -> bool {
     if write.before == Some(write.target) {
         return false;
     }

@@ -123,7 +123,7 @@ fn everything_left(change: &ShipmentCreate, known: KnownOrder<'_>) -> Result<Vec
 }
 
 /// Returns true if the request names the order alone: no line is named, and the platform does not state what is left.
-pub fn is_whole_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> bool {
+pub(crate) fn is_whole_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> bool {
     change.lines.is_none() && claimed.iter().all(|line| line.left_before.is_none())
 }
 
@@ -144,7 +144,7 @@ fn left_unknown(line: &OrderLine) -> StoppedPlan {
 }
 
 /// Units left of each line of an order, if the platform stated them.
-pub type UnitsLeft = BTreeMap<LineItemId, i64>;
+pub(crate) type UnitsLeft = BTreeMap<LineItemId, i64>;
 
 /// Judges a shipment without an answer by the checks of its order since, oldest first.
 ///

@@ -18,7 +18,7 @@ pub struct QuantityState {
 
 impl QuantityState {
     /// Returns the units that others added since `base`; negative if others took (sold) some.
-    pub fn drift_since(self, base: QuantityState) -> i64 {
+    pub(crate) fn drift_since(self, base: QuantityState) -> i64 {
         self.foreign_delta().saturating_sub(base.foreign_delta())
     }
 
@@ -96,7 +96,7 @@ impl CountMark {
     /// Returns true if this count was made before `other`.
     ///
     /// The order of insertion decides. Clock times decide only if a caller stated one.
-    pub fn is_before(&self, other: &CountMark) -> bool {
+    pub(crate) fn is_before(&self, other: &CountMark) -> bool {
         match (self.counted_at, other.counted_at) {
             (None, None) => self.id < other.id,
             (Some(_), _) | (_, Some(_)) => (self.counted_time(), self.id) < (other.counted_time(), other.id),
@@ -106,12 +106,12 @@ impl CountMark {
     /// Returns true if an adjust's goods moved after this count.
     ///
     /// The adjust was inserted as `id` at `created_at`. An adjust is inserted when its goods move, or later.
-    pub fn precedes_adjust(&self, id: ChangeId, created_at: Timestamp) -> bool {
+    pub(crate) fn precedes_adjust(&self, id: ChangeId, created_at: Timestamp) -> bool {
         id > self.id || self.counted_at.is_some_and(|counted_at| created_at > counted_at)
     }
 
     /// Returns the time of the count. A time after the insertion is replaced by the insertion's.
-    pub fn counted_time(&self) -> Timestamp {
+    pub(crate) fn counted_time(&self) -> Timestamp {
         self.counted_at.unwrap_or(self.created_at).min(self.created_at)
     }
 }
@@ -273,7 +273,7 @@ impl StockLevelPlan {
     }
 
     /// Returns the changes that the step completes.
-    pub fn completed_changes(&self) -> impl Iterator<Item = ChangeId> + '_ {
+    pub(crate) fn completed_changes(&self) -> impl Iterator<Item = ChangeId> + '_ {
         let settles =
             |decision: &&DecidedChange| matches!(decision.decision, ChangeDecision::Completes { .. });
         self.decisions.iter().filter(settles).map(|decision| decision.id)

@@ -109,13 +109,13 @@ fn conflict_detail(item: ShipmentItemId, shown: &str, requested: &str) -> String
 }
 
 /// Tracking number of each item of a shipment, if it has one.
-pub type ItemNumbers = BTreeMap<ShipmentItemId, Option<String>>;
+pub(crate) type ItemNumbers = BTreeMap<ShipmentItemId, Option<String>>;
 
 /// Judges a tracking without an answer by the checks of its shipment since, oldest first.
 ///
 /// `claimed` are the items with their numbers. `HadNoEffect` may concern a part of the items; the next plan
 /// finds them.
-pub fn settle_tracking(
+pub(crate) fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,
     quiet: Duration,

@@ -26,14 +26,14 @@ impl ProductLack {
     /// Returns true if the answer may have been empty.
     ///
     /// Other SKUs in the next request then distinguish a failing platform from an absent product.
-    pub fn needs_confirmation(self) -> bool {
+    pub(crate) fn needs_confirmation(self) -> bool {
         matches!(self, ProductLack::Absent | ProductLack::Silent)
     }
 
     /// Returns the detail of a change that is held for the lack.
     ///
     /// With `warehouse` the detail concerns a stock level, else the whole product.
-    pub fn hold_detail(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
+    pub(crate) fn hold_detail(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
         let shows = match self {
             ProductLack::Absent => format!(
                 "the platform returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
@@ -61,7 +61,7 @@ impl ProductLack {
 ///
 /// The delay equals the time since the hold, so that it doubles with each check: about ten checks in the
 /// first hour.
-pub fn next_check(held: Timestamp, checked: Option<Timestamp>, now: Timestamp) -> Timestamp {
+pub(crate) fn next_check(held: Timestamp, checked: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match checked.unwrap_or(held) {
         // The calendar was set back.
         last if last > now => now,

@@ -30,7 +30,7 @@ impl SandboxClock {
         clippy::disallowed_methods,
         reason = "the sandbox is an island with a clock of its own, and this is it"
     )]
-    pub fn from_host() -> Self {
+    pub(crate) fn from_host() -> Self {
         let started = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_source(move || i64::try_from((epoch + started.elapsed()).as_millis()).unwrap_or(i64::MAX))
@@ -48,7 +48,7 @@ impl SandboxClock {
     }
 
     /// Moves the clock forward; it cannot move back.
-    pub fn advance_by(&self, by: Duration) {
+    pub(crate) fn advance_by(&self, by: Duration) {
         self.offset_ms.fetch_add(i64::try_from(by.as_millis()).unwrap_or(0), Ordering::Relaxed);
     }
 }

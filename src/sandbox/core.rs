@@ -90,7 +90,7 @@ impl SandboxCore {
     }
 
     /// Returns the names of the headers with the keys.
-    pub fn headers(&self) -> &SandboxHeaders {
+    pub(crate) fn headers(&self) -> &SandboxHeaders {
         &self.accounts.headers
     }
 

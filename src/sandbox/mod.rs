@@ -50,7 +50,7 @@ pub use clock::SandboxClock;
 pub use http::answer::SandboxAnswer;
 pub use in_process::SandboxStockLevel;
 pub use platform::call_log::LoggedCall;
-pub use seed::catalog::SKUS_MIN;
+pub(crate) use seed::catalog::SKUS_MIN;
 
 /// Longest time that [`Sandbox::stop`] waits for calls in flight.
 ///
@@ -201,7 +201,10 @@ pub async fn start_sandbox(options: SandboxOptions) -> Result<Sandbox, SandboxEr
 ///
 /// # Errors
 /// If the database cannot be opened, or the listener has no address.
-pub async fn start_on(listener: TcpListener, options: &SandboxOptions) -> Result<Sandbox, SandboxError> {
+pub(crate) async fn start_on(
+    listener: TcpListener,
+    options: &SandboxOptions,
+) -> Result<Sandbox, SandboxError> {
     let addr = listener.local_addr().map_err(|cause| SandboxError::Listen { at: options.listen, cause })?;
     let core = Arc::new(SandboxCore::open(options, SandboxClock::from_host()).await?);
     let stop = CancellationToken::new();

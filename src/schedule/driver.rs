@@ -47,10 +47,10 @@ fn failed_to(step: impl Into<String>) -> impl FnOnce(JobSchedulerError) -> Drive
 }
 
 /// A due job, with the due time of the occurrence.
-pub type DueJob = (JobKind, Timestamp);
+pub(crate) type DueJob = (JobKind, Timestamp);
 
 /// Sends each due job once, until [`ScheduleDriver::stop`].
-pub struct ScheduleDriver {
+pub(crate) struct ScheduleDriver {
     scheduler: JobScheduler,
     tick_store: TickStore,
 }
@@ -63,7 +63,7 @@ impl ScheduleDriver {
     ///
     /// # Errors
     /// Fails if the scheduler refuses a job.
-    pub async fn start(
+    pub(crate) async fn start(
         entries: Vec<(JobKind, Schedule)>,
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<DueJob>), DriverError> {
@@ -85,7 +85,10 @@ impl ScheduleDriver {
     ///
     /// # Errors
     /// Fails if the scheduler refuses a job; the jobs before it are replaced.
-    pub async fn replace_schedules(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+    pub(crate) async fn replace_schedules(
+        &mut self,
+        entries: Vec<(JobKind, Schedule)>,
+    ) -> Result<(), DriverError> {
         // The scheduler locks its storage during a poll, so a delayed answer would delay the replacement.
         self.tick_store.answer_at_once(true);
         let replaced = self.replace_jobs(entries).await;
@@ -114,12 +117,12 @@ impl ScheduleDriver {
     }
 
     /// Returns a handle that shows if the scheduler still ticks.
-    pub fn heartbeat(&self) -> Heartbeat {
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat { tick_store: self.tick_store.clone(), last_seen: 0 }
     }
 
     /// Stops ticking. After it returns, no job is sent and the channel is closed.
-    pub async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         // Shutdown only sets a flag; an error could come only from a shutdown handler, and none is set.
         let _ = self.scheduler.shutdown().await;
     }
@@ -139,7 +142,7 @@ impl Drop for ScheduleDriver {
 /// A handle for the watchdog: shows that the scheduler still polls for due ticks.
 ///
 /// Without it, schedules that stop firing would not be noticed.
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     tick_store: TickStore,
     last_seen: u64,
 }
@@ -148,7 +151,7 @@ impl Heartbeat {
     /// Returns true if the scheduler polled since the last call.
     ///
     /// Also triggers a poll, so that a frequent caller does not take a delayed answer for a failure.
-    pub fn has_beaten(&mut self) -> bool {
+    pub(crate) fn has_beaten(&mut self) -> bool {
         let polls = self.tick_store.lock_state().polls;
         self.tick_store.wake.notify_one();
         std::mem::replace(&mut self.last_seen, polls) != polls

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The demand of a job.
 #[derive(Clone, Copy, Debug)]
-pub struct JobDemand {
+pub(crate) struct JobDemand {
     /// The job.
     pub kind: JobKind,
     /// The number of calls of one run.
@@ -21,7 +21,7 @@ pub struct JobDemand {
 
 /// The calls that a job gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JobAllotment {
+pub(crate) struct JobAllotment {
     /// The job.
     pub kind: JobKind,
     /// The number of calls of one run.
@@ -36,7 +36,7 @@ pub struct JobAllotment {
 
 /// The schedules' demand beside the quota.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ScheduleFit {
+pub(crate) struct ScheduleFit {
     /// The jobs, in the given order.
     pub rows: Vec<JobAllotment>,
     /// The sum of all demands, in calls a minute.
@@ -48,7 +48,7 @@ pub struct ScheduleFit {
 }
 
 /// Compares the demands with `limit` calls a minute.
-pub fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
+pub(crate) fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
     let requested: Vec<f64> = demands.iter().map(per_minute).collect();
     let cap = fair_cap(&requested, limit);
     let rows = demands.iter().zip(&requested).map(|(demand, &requested)| {

@@ -9,11 +9,12 @@
 //! later. It is *missed* if the start passed while no daemon could run it. The due time identifies the
 //! occurrence, also in the journal, because a new jitter does not move it.
 
-pub mod driver;
-pub mod feasibility;
+pub(crate) mod driver;
+pub(crate) mod feasibility;
 mod occurrence;
 mod rule;
 
-pub use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
+pub(crate) use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
 pub use occurrence::{JobOccurrences, SetBackDetector};
-pub use rule::{MissedPolicy, Schedule, ScheduleError};
+pub use rule::ScheduleError;
+pub use rule::{MissedPolicy, Schedule};

@@ -103,7 +103,7 @@ impl Schedule {
     }
 
     /// Returns the policy for missed occurrences.
-    pub fn missed_policy(&self) -> MissedPolicy {
+    pub(crate) fn missed_policy(&self) -> MissedPolicy {
         self.missed
     }
 
@@ -122,7 +122,7 @@ impl Schedule {
     ///
     /// The offset is a hash of job and due time. So every reader of the configuration computes the same
     /// start, and a restart does not change it.
-    pub fn start_of(&self, job: JobKind, due: Timestamp) -> Timestamp {
+    pub(crate) fn start_of(&self, job: JobKind, due: Timestamp) -> Timestamp {
         let offset = match self.jitter.as_secs() {
             0 => 0,
             most => fnv1a(job.as_str(), due) % (most + 1),
@@ -170,7 +170,7 @@ impl Schedule {
     ///
     /// Sampled over a year from a fixed day, so nights, weekends and short months count. Gaps that only a
     /// leap year has are not seen.
-    pub fn interval_hint(&self) -> Duration {
+    pub(crate) fn interval_hint(&self) -> Duration {
         if self.repeats_daily() {
             return self.longest_gap(SAMPLE_FROM.plus(DAY * 2), HOUR);
         }
@@ -214,7 +214,7 @@ impl Schedule {
     /// Returns the zone and the settings for `tallyd check`, which shows the next starts too.
     ///
     /// The library's words for an expression are left out: they say *every 90 minutes* for `*/90`, which starts hourly.
-    pub fn check_description(&self) -> String {
+    pub(crate) fn check_description(&self) -> String {
         let mut text = self.timezone.name().to_owned();
         if !self.jitter.is_zero() {
             text.push_str(&format!(", up to {} s later", self.jitter.as_secs()));
@@ -228,7 +228,7 @@ impl Schedule {
 
     /// Formats a time in the schedule's zone, with the offset, which tells the halves of a repeated hour
     /// apart.
-    pub fn format_local(&self, at: Timestamp) -> String {
+    pub(crate) fn format_local(&self, at: Timestamp) -> String {
         self.local_time(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 

@@ -103,7 +103,7 @@ pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, St
 
 /// Returns what a change in doubt waits for, as text, and the time of its next check. `None` if the change is
 /// not in doubt. `timeout` is the timeout of a call.
-pub async fn describe_wait(
+pub(crate) async fn describe_wait(
     store: &Store,
     timeout: Duration,
     now: Timestamp,

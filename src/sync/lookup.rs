@@ -12,7 +12,7 @@ use crate::model::{Lane, ProductId, RunId, WarehouseId};
 use std::collections::BTreeSet;
 
 /// Looks up products and records them. Returns the SKUs found, in the platform's spelling.
-pub async fn find_products(
+pub(crate) async fn find_products(
     context: &JobContext,
     run: RunId,
     by: ProductKey,
@@ -30,7 +30,11 @@ pub async fn find_products(
 }
 
 /// Reads the components of a product and returns its id. Fails if the product is no kit.
-pub async fn read_components(context: &JobContext, run: RunId, sku: &str) -> Result<ProductId, JobError> {
+pub(crate) async fn read_components(
+    context: &JobContext,
+    run: RunId,
+    sku: &str,
+) -> Result<ProductId, JobError> {
     let mut product = context.store.product_id_by_sku(sku).await?;
     if product.is_none() {
         let found = find_products(context, run, ProductKey::Sku, &[sku.to_owned()]).await?;

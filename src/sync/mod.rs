@@ -22,7 +22,10 @@ mod read_summary;
 pub(crate) mod reports;
 mod verify;
 
-pub use lookup::{find_products, lists_any_warehouse, read_components};
-pub use prefetch::{PREFETCH_INTERVAL, prefetch_balances, read_named_orders};
+pub use lookup::lists_any_warehouse;
+pub(crate) use lookup::{find_products, read_components};
+pub use prefetch::prefetch_balances;
+pub(crate) use prefetch::{PREFETCH_INTERVAL, read_named_orders};
 pub use prune::{PruneOptions, PruneReport, prune_journal};
-pub use verify::{MirrorDifference, VERIFY_CALLS, VerifyReport, verify_mirror};
+pub(crate) use verify::VERIFY_CALLS;
+pub use verify::{MirrorDifference, VerifyReport, verify_mirror};

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Interval of prefetches.
-pub const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
+pub(crate) const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Limit of pages per prefetch.
 const PAGES_MAX: usize = 4;
 /// Limit of named orders per run between the passes, because the passes wait for it.
@@ -34,7 +34,7 @@ pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRu
 }
 
 /// Reads some of the named orders. Returns `None`, and journals no run, if no order is named.
-pub async fn read_named_orders(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
+pub(crate) async fn read_named_orders(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
     let (kind, trigger) = (JobKind::OrderLines, RunTrigger::Outbox);
     let _turn = context.lock_job(kind).await;
     if !order_lines::has_named_order(context).await? {

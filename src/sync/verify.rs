@@ -15,7 +15,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Default number of calls: with the default page size, 2,000 SKUs and a tenth of a minute's quota.
-pub const VERIFY_CALLS: usize = 10;
+pub(crate) const VERIFY_CALLS: usize = 10;
 
 /// Least number of stock levels above zero whose end at zero is no sale.
 const EMPTIED_MIN: u64 = 10;
@@ -69,7 +69,7 @@ pub struct MirrorDifference {
 
 impl VerifyReport {
     /// Returns the unexplained differences.
-    pub fn unexplained(&self) -> impl Iterator<Item = &MirrorDifference> {
+    pub(crate) fn unexplained(&self) -> impl Iterator<Item = &MirrorDifference> {
         self.drift.iter().filter(|drift| drift.explained_by.is_none())
     }
 

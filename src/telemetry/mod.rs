@@ -16,8 +16,8 @@
 mod plain;
 mod repeats;
 
-pub use plain::{plain_json, plain_line, plain_lines};
-pub use repeats::ElapsedFn;
+pub(crate) use plain::{plain_json, plain_line, plain_lines};
+pub(crate) use repeats::ElapsedFn;
 
 use crate::model::code_enum;
 use repeats::RepeatFilter;
@@ -156,7 +156,7 @@ code_enum! {
 
 /// An error of setting up logging.
 #[derive(Debug, thiserror::Error)]
-pub enum LoggingError {
+pub(crate) enum LoggingError {
     /// The level is invalid.
     #[error("`{0}` is not a log level; write error, warn, info, debug or trace")]
     Level(String),
@@ -166,14 +166,14 @@ pub enum LoggingError {
 }
 
 /// A handle to the logging of the process.
-pub struct LogHandle(reload::Handle<EnvFilter, Registry>);
+pub(crate) struct LogHandle(reload::Handle<EnvFilter, Registry>);
 
 impl LogHandle {
     /// Changes the level while running, at a reload of the configuration.
     ///
     /// # Errors
     /// Fails if the level is invalid; the old one stays.
-    pub fn set_level(&self, level: &str) -> Result<(), LoggingError> {
+    pub(crate) fn set_level(&self, level: &str) -> Result<(), LoggingError> {
         let filter = level_filter(level)?;
         // Fails only after the subscriber is gone, and then nothing logs.
         let _ = self.0.reload(filter);
@@ -183,7 +183,7 @@ impl LogHandle {
 
 /// The kind of stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StderrKind {
+pub(crate) enum StderrKind {
     /// A terminal: text has colours.
     Terminal,
     /// systemd's journal: each line begins with its priority, such as `<3>` for an error, which journald
@@ -197,7 +197,7 @@ pub enum StderrKind {
 ///
 /// # Errors
 /// Fails if `level` is invalid or logging is set up already.
-pub fn init_logging(
+pub(crate) fn init_logging(
     format: LogFormat,
     level: &str,
     stderr: StderrKind,

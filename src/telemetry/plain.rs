@@ -26,12 +26,12 @@ fn mask_chars(text: &str, is_allowed: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Returns the text as one line: U+FFFD replaces every unsafe character, line feeds and tabs included.
-pub fn plain_line(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain_line(text: &str) -> Cow<'_, str> {
     mask_chars(text, |_| false)
 }
 
 /// Masks like [`plain_line`], but keeps line feeds and tabs.
-pub fn plain_lines(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain_lines(text: &str) -> Cow<'_, str> {
     mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn plain_coloured(text: &str) -> String {
 ///
 /// Such a character occurs only within a string, so an escape can replace it. JSON escapes C0 controls
 /// already; the line feeds of the layout stay.
-pub fn plain_json(json: &str) -> Cow<'_, str> {
+pub(crate) fn plain_json(json: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_unsafe(c) && !c.is_ascii_control() || c == '\u{7f}';
     if !json.contains(is_bad) {
         return Cow::Borrowed(json);

@@ -20,7 +20,7 @@ pub(super) const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 const REMEMBERED_MAX: usize = 1024;
 
 /// A function that returns the time since any fixed moment.
-pub type ElapsedFn = fn() -> Duration;
+pub(crate) type ElapsedFn = fn() -> Duration;
 
 pub(super) struct RepeatFilter {
     elapsed: ElapsedFn,

@@ -39,7 +39,7 @@ impl CsvRow {
     ///
     /// # Errors
     /// A sentence about a text that a spreadsheet made of the true one.
-    pub fn get(&self, column: &str) -> Result<Option<&str>, String> {
+    pub(crate) fn get(&self, column: &str) -> Result<Option<&str>, String> {
         let value = self.values.get(column).map(|value| value.trim()).filter(|value| !value.is_empty());
         match value.filter(|text| ruined::is_ruined(text)) {
             Some(text) => Err(format!(

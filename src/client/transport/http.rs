@@ -81,7 +81,7 @@ impl HttpTransport {
     }
 
     /// Returns the integration key in use, which identifies the account.
-    pub fn integration_key(&self) -> Option<SecretString> {
+    pub(crate) fn integration_key(&self) -> Option<SecretString> {
         self.key_values()[0].to_str().ok().map(SecretString::from)
     }
 

@@ -9,7 +9,7 @@ use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 
 /// Sends requests to one receiver, each once, without retry or redirect.
-pub struct ReceiverClient {
+pub(crate) struct ReceiverClient {
     client: Client,
     url: Url,
 }
@@ -19,7 +19,7 @@ impl ReceiverClient {
     ///
     /// # Errors
     /// Fails if the address or the certificate file cannot be used.
-    pub fn new(settings: &HttpSettings) -> Result<Self, SetupError> {
+    pub(crate) fn new(settings: &HttpSettings) -> Result<Self, SetupError> {
         let url = parse_receiver_url(&settings.base_url).map_err(SetupError::BaseUrl)?;
         Ok(Self { client: build_client(settings, &url)?, url })
     }
@@ -28,7 +28,11 @@ impl ReceiverClient {
     ///
     /// # Errors
     /// Fails with the reason, without address and header, unless the receiver answers with a status of 2xx.
-    pub async fn post_json(&self, body: String, header: Option<(&str, &SecretString)>) -> Result<(), String> {
+    pub(crate) async fn post_json(
+        &self,
+        body: String,
+        header: Option<(&str, &SecretString)>,
+    ) -> Result<(), String> {
         let mut request = self.client.post(self.url.clone()).header(CONTENT_TYPE, JSON_MEDIA_TYPE).body(body);
         if let Some((name, secret)) = header {
             let name: HeaderName = name.parse().map_err(|_| "the header's name cannot be sent".to_owned())?;
@@ -46,7 +50,7 @@ impl ReceiverClient {
     ///
     /// # Errors
     /// As [`ReceiverClient::post_json`].
-    pub async fn ping(&self, is_well: bool) -> Result<(), String> {
+    pub(crate) async fn ping(&self, is_well: bool) -> Result<(), String> {
         let mut url = self.url.clone();
         if !is_well {
             url.set_path(&format!("{}/fail", url.path().trim_end_matches('/')));
@@ -80,12 +84,12 @@ fn parse_receiver_url(text: &str) -> Result<Url, String> {
 ///
 /// # Errors
 /// Fails with advice if notices cannot be sent to the address.
-pub fn receiver_host(text: &str) -> Result<String, String> {
+pub(crate) fn receiver_host(text: &str) -> Result<String, String> {
     parse_receiver_url(text).map(|url| url.host_str().unwrap_or_default().to_owned())
 }
 
 /// Overwrites the account's keys in a text, as the transport does in answers.
-pub fn mask_account_keys(text: String, keys: &AccountKeys) -> String {
+pub(crate) fn mask_account_keys(text: String, keys: &AccountKeys) -> String {
     let values = [&keys.integration, &keys.gateway].map(|key| HeaderValue::from_str(key.expose_secret()));
     let mut bytes = text.into_bytes();
     mask::mask_keys(&mut bytes, &values.into_iter().flatten().collect::<Vec<_>>());

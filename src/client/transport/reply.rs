@@ -44,7 +44,7 @@ impl CallReply {
 
     /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
     /// cut.
-    pub fn may_shrink_page(&self) -> bool {
+    pub(crate) fn may_shrink_page(&self) -> bool {
         let too_much = matches!(self.verdict, Verdict::Rejected { status: 413 });
         let broke_down = self.status.is_some_and(|status| status >= 500);
         let too_long =

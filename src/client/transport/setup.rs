@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Largest answer read, in bytes after decompression. It bounds the daemon's memory.
 ///
 /// A page of 1,000 SKUs in 50 warehouses is a quarter of it. A larger page is asked for again in halves.
-pub const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle time of a pooled connection. Shorter than usual server timeouts, so that few requests go to a closing
 /// connection.
@@ -119,7 +119,7 @@ pub enum SetupError {
 ///
 /// # Errors
 /// A sentence about what is wrong with the address.
-pub fn parse_base_url(text: &str) -> Result<Url, String> {
+pub(crate) fn parse_base_url(text: &str) -> Result<Url, String> {
     let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
     // A host in another spelling, such as a shortened address, is a sign of a mistake.
     let has_host = |url: &Url| text.to_ascii_lowercase().contains(url.host_str().unwrap_or_default());
@@ -145,7 +145,7 @@ pub fn parse_base_url(text: &str) -> Result<Url, String> {
 }
 
 /// Returns true if the text is the address of a proxy, which may contain a password.
-pub fn is_proxy_url(text: &str) -> bool {
+pub(crate) fn is_proxy_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 

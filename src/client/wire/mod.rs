@@ -22,10 +22,10 @@ pub use crate::model::Month;
 pub use attribution::*;
 pub use balances::*;
 pub(super) use codec::Envelope;
-pub use codec::{
-    DecodedAnswer, InvalidRequest, MalformedBody, PageInfo, PageParams, ParkedRecord, WriteAnswer,
-    WriteOutcome,
-};
+#[cfg(test)]
+pub(crate) use codec::PageInfo;
+pub use codec::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};
+pub(crate) use codec::{ParkedRecord, WriteAnswer};
 pub use orders::*;
 pub use parsed_request::ParsedRequest;
 pub use products::*;

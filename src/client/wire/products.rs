@@ -99,7 +99,10 @@ pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, Malfor
 }
 
 /// Reads the answer of *Update product* for this product. An answer about another product is unreadable.
-pub fn decode_product_update(body: &[u8], asked: ProductId) -> Result<WriteAnswer<Product>, MalformedBody> {
+pub(crate) fn decode_product_update(
+    body: &[u8],
+    asked: ProductId,
+) -> Result<WriteAnswer<Product>, MalformedBody> {
     let answer = decode_product_answer(body)?;
     if answer.record.as_ref().is_some_and(|product| product.id != asked) {
         return Err(MalformedBody::new("the product", "it is another than the one asked for"));

@@ -81,7 +81,7 @@ pub struct HealthMonth {
 
 impl HealthMonth {
     /// Returns the month; `None`: there is no such month.
-    pub fn calendar_month(&self) -> Option<Month> {
+    pub(crate) fn calendar_month(&self) -> Option<Month> {
         Month::new(u16::try_from(self.year).ok()?, u8::try_from(self.month).ok()?)
     }
 }
@@ -138,7 +138,7 @@ macro_rules! counts {
             }
 
             /// Returns the twelve counts in the interface's order.
-            pub fn values(&self) -> [Option<i64>; 12] {
+            pub(crate) fn values(&self) -> [Option<i64>; 12] {
                 [$(self.$field,)+ self.queued_listings]
             }
         }

@@ -115,7 +115,7 @@ pub struct ShipmentItem {
 
 impl ShipmentItem {
     /// Returns false if the item names another shipment.
-    pub fn is_of(&self, shipment: ShipmentId) -> bool {
+    pub(crate) fn is_of(&self, shipment: ShipmentId) -> bool {
         self.shipment_id.is_none_or(|named| named == shipment)
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
 /// Moments and timestamps that advance with `tokio::time`, with calendar steps and suspends.
-pub struct TestClock {
+pub(crate) struct TestClock {
     start: Instant,
     calendar: AtomicI64,
     suspended: AtomicI64,
@@ -15,7 +15,7 @@ pub struct TestClock {
 
 impl TestClock {
     /// Creates a clock of a machine that booted 1,000 s ago. Must be called inside a runtime.
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
             calendar: AtomicI64::new(1_700_000_000_000),
@@ -24,12 +24,12 @@ impl TestClock {
     }
 
     /// Sets the calendar ahead or back. Moments are unaffected.
-    pub fn step_calendar(&self, by_ms: i64) {
+    pub(crate) fn step_calendar(&self, by_ms: i64) {
         self.calendar.fetch_add(by_ms, Ordering::Relaxed);
     }
 
     /// Suspends the machine: both clocks advance, Tokio's timers do not.
-    pub fn suspend(&self, for_ms: i64) {
+    pub(crate) fn suspend(&self, for_ms: i64) {
         self.suspended.fetch_add(for_ms, Ordering::Relaxed);
     }
 

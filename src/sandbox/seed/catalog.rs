@@ -50,7 +50,7 @@ const COSTS: &str = "\
      WHERE company_id = ?1";
 
 /// Minimum number of products of a company with kits.
-pub const SKUS_MIN: u32 = 10;
+pub(crate) const SKUS_MIN: u32 = 10;
 const PRODUCTS_PER_BATCH: usize = 1_000;
 /// Products per kit; at least two kits are created.
 const PRODUCTS_PER_KIT: u32 = 20;

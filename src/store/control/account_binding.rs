@@ -18,7 +18,7 @@ pub struct AccountBinding {
 
 impl AccountBinding {
     /// Returns true if neither this address nor this key contradicts the binding.
-    pub fn is_compatible(&self, base_url: &str, integration_key: Option<&str>) -> bool {
+    pub(crate) fn is_compatible(&self, base_url: &str, integration_key: Option<&str>) -> bool {
         let same_url = self.base_url.as_deref().is_none_or(|known| known == base_url);
         let same_key = match (&self.key_digest, integration_key) {
             (Some(known), Some(key)) => *known == self.salted_digest(key),
@@ -28,7 +28,7 @@ impl AccountBinding {
     }
 
     /// Returns the name of a machine in the database: a digest, so that the machine's id is not stored.
-    pub fn host_digest(&self, machine_id: &str) -> String {
+    pub(crate) fn host_digest(&self, machine_id: &str) -> String {
         self.salted_digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -52,7 +52,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Stores the account binding; without a key the stored one stays.
-    pub async fn account_binding_store(
+    pub(crate) async fn account_binding_store(
         &mut self,
         binding: &AccountBinding,
         base_url: &str,

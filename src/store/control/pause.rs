@@ -25,7 +25,7 @@ pub struct PauseRow {
 
 /// Begin or end of a pause in the journal.
 #[derive(Clone, Debug, FromRow)]
-pub struct PauseEvent {
+pub(crate) struct PauseEvent {
     /// Name of the job.
     pub job: String,
     /// True for a begin, false for an end.
@@ -40,7 +40,7 @@ pub struct PauseEvent {
 
 impl PauseRow {
     /// Returns the pause as a sentence.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let end = self
             .until_ms
             .map_or_else(|| format!("`tallyd resume {}`", self.job), |until| Timestamp(until).to_rfc3339());
@@ -57,26 +57,26 @@ macro_rules! pauses_in_force {
 
 impl Store {
     /// Returns the pauses in force, by job.
-    pub async fn pause_list(&self, now: Timestamp) -> Result<Vec<PauseRow>> {
+    pub(crate) async fn pause_list(&self, now: Timestamp) -> Result<Vec<PauseRow>> {
         let sql = concat!(pauses_in_force!(), " ORDER BY job");
         self.fetch_all(sql, (now,), "read the paused jobs").await
     }
 
     /// Returns the pause of a job, if one is in force.
-    pub async fn pause_of(&self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
+    pub(crate) async fn pause_of(&self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
         let sql = concat!(pauses_in_force!(), " AND job = $2");
         self.fetch_optional(sql, (now, job.as_str()), "read the pause of a job").await
     }
 
     /// Returns the first time at which a pause ends by itself.
-    pub async fn pause_first_end(&self) -> Result<Option<Timestamp>> {
+    pub(crate) async fn pause_first_end(&self) -> Result<Option<Timestamp>> {
         let sql = "SELECT min(until_ms) FROM pause WHERE resumed_ms IS NULL";
         let end: Option<i64> = self.fetch_value(sql, (), "read the end of the pauses").await?;
         Ok(end.map(Timestamp))
     }
 
     /// Returns the end of the last pause of the pushes, if it is over.
-    pub async fn pause_last_end(&self, now: Timestamp) -> Result<Option<Timestamp>> {
+    pub(crate) async fn pause_last_end(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         let sql = "SELECT coalesce(resumed_ms, until_ms) FROM pause \
                    WHERE job = $2 AND (resumed_ms IS NOT NULL OR until_ms <= $1)";
         let ended =
@@ -85,7 +85,7 @@ impl Store {
     }
 
     /// Returns the pauses that began or ended after a position of the journal.
-    pub async fn pause_events(&self, after: Position) -> Result<Vec<PauseEvent>> {
+    pub(crate) async fn pause_events(&self, after: Position) -> Result<Vec<PauseEvent>> {
         let sql = "SELECT p.job, e.kind = $2 AS is_pause, p.until_ms, p.why, \
                           coalesce(s.last_fired_ms >= p.since_ms, FALSE) AS is_missed \
                    FROM event e JOIN pause p ON p.job = e.subject LEFT JOIN job_state s ON s.job = p.job \
@@ -97,7 +97,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Pauses a job until a time, or for good; replaces the pause that it has.
-    pub async fn pause_begin(
+    pub(crate) async fn pause_begin(
         &mut self,
         job: JobKind,
         until: Option<Timestamp>,
@@ -116,7 +116,7 @@ impl WriteTransaction {
     }
 
     /// Ends the pause of a job, and returns false if the job has none.
-    pub async fn pause_end(&mut self, job: JobKind, at: Timestamp) -> Result<bool> {
+    pub(crate) async fn pause_end(&mut self, job: JobKind, at: Timestamp) -> Result<bool> {
         let sql = "UPDATE pause SET resumed_ms = $2 WHERE job = $1 AND resumed_ms IS NULL";
         if self.execute_counting(sql, (job.as_str(), at), "end the pause of a job").await? == 0 {
             return Ok(false);
@@ -127,7 +127,7 @@ impl WriteTransaction {
     }
 
     /// Ends the pauses whose time has come, each with an event.
-    pub async fn pause_end_due(&mut self, at: Timestamp) -> Result<()> {
+    pub(crate) async fn pause_end_due(&mut self, at: Timestamp) -> Result<()> {
         let sql = "UPDATE pause SET resumed_ms = until_ms WHERE resumed_ms IS NULL AND until_ms <= $1 RETURNING job";
         let ended: Vec<String> = self.fetch_column(sql, (at,), "end the pauses whose time has come").await?;
         let detail = json!({"by": "time"}).to_string();
@@ -139,7 +139,7 @@ impl WriteTransaction {
 
     /// Returns the pause of a job, as this transaction sees it. A claim reads it, so that no write leaves after
     /// the pause was committed.
-    pub async fn pause_of(&mut self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
+    pub(crate) async fn pause_of(&mut self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
         let sql = concat!(pauses_in_force!(), " AND job = $2");
         self.fetch_optional(sql, (now, job.as_str()), "read the pause of a job").await
     }

@@ -28,7 +28,7 @@ pub struct QuarantineRow {
 
 impl QuarantineRow {
     /// Returns the time of the next attempt.
-    pub fn next_try(&self) -> Timestamp {
+    pub(crate) fn next_try(&self) -> Timestamp {
         let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or(usize::MAX);
         let delay =
             RetryDelays::quarantine_retry().nth(attempts.min(LONGEST_DELAY_AFTER)).unwrap_or_default();
@@ -36,7 +36,7 @@ impl QuarantineRow {
     }
 
     /// Returns true if the next attempt is due, also if the calendar was set back behind the last attempt.
-    pub fn is_due(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         now >= self.next_try() || now.0 < self.tried_ms
     }
 }
@@ -52,7 +52,7 @@ macro_rules! quarantine_rows {
 
 impl Store {
     /// Returns all quarantined entries, by operation and subject.
-    pub async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>> {
+    pub(crate) async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>> {
         let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
         self.fetch_all(sql, (), "read the quarantine").await
     }
@@ -93,7 +93,7 @@ impl WriteTransaction {
     }
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
-    pub async fn quarantine_retry_all(&mut self, operation: Operation, at: Timestamp) -> Result<()> {
+    pub(crate) async fn quarantine_retry_all(&mut self, operation: Operation, at: Timestamp) -> Result<()> {
         let sql = concat!(quarantine_rows!(), " WHERE operation = $1");
         let rows = self.fetch_all(sql, (operation.as_str(),), "find the quarantined entries").await?;
         self.quarantine_make_due(&rows, at).await
@@ -111,7 +111,7 @@ impl WriteTransaction {
     }
 
     /// Releases an entry and returns true if it was quarantined.
-    pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool> {
+    pub(crate) async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool> {
         let sql = "DELETE FROM quarantine WHERE operation = $1 AND subject = $2";
         Ok(self.execute_counting(sql, (operation.as_str(), subject), "release a quarantined entry").await?
             > 0)

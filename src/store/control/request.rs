@@ -13,7 +13,7 @@ const RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// Unanswered request.
 #[derive(Clone, Debug, FromRow)]
-pub struct ControlRequestRow {
+pub(crate) struct ControlRequestRow {
     /// Id; later requests have larger ids.
     pub id: i64,
     /// Kind of request.
@@ -26,7 +26,7 @@ pub struct ControlRequestRow {
 
 impl Store {
     /// Returns the unanswered requests with an id above `after`, in order.
-    pub async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>> {
+    pub(crate) async fn request_unanswered(&self, after: i64) -> Result<Vec<ControlRequestRow>> {
         let sql =
             "SELECT id, kind, input, asked_at FROM request WHERE answered_at IS NULL AND id > $1 ORDER BY id";
         self.fetch_all(sql, (after,), "read the control requests").await
@@ -47,7 +47,7 @@ impl WriteTransaction {
     }
 
     /// Answers a request, and deletes the old requests of commands that ended early.
-    pub async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<()> {
+    pub(crate) async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<()> {
         let sql = "UPDATE request SET answered_at = $2, answer = $3 WHERE id = $1 AND answered_at IS NULL";
         self.execute(sql, (id, at.to_rfc3339(), answer), "reply to a control request").await?;
         let (sql, before) = ("DELETE FROM request WHERE asked_at < $1", at.minus(RETENTION).to_rfc3339());
@@ -55,7 +55,7 @@ impl WriteTransaction {
     }
 
     /// Deletes a request whose answer was read or is not awaited any more.
-    pub async fn request_withdraw(&mut self, id: i64) -> Result<()> {
+    pub(crate) async fn request_withdraw(&mut self, id: i64) -> Result<()> {
         self.execute("DELETE FROM request WHERE id = $1", (id,), "delete a control request").await
     }
 }

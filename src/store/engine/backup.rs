@@ -107,7 +107,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails, and changes nothing, if tallyd never worked on the copy, or another version did.
-    pub async fn restore_copy(
+    pub(crate) async fn restore_copy(
         database: &Path,
         copy: &Path,
         _lock: &DatabaseLock,
@@ -141,7 +141,7 @@ impl Store {
 
     /// Removes the oldest copies beyond `keep` in a folder and returns their number. A copy has the name of a
     /// scheduled copy and this database's marker.
-    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
+    pub(crate) async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize> {
         let failed = StoreError::of_file("list the folder", folder);
         let entries = std::fs::read_dir(folder).map_err(&failed)?;
         let names: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();

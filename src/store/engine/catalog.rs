@@ -5,7 +5,7 @@ use crate::store::{Result, Store, WriteTransaction};
 
 impl Store {
     /// Returns the bytes that the database occupies: its file, or its tables and indexes on the server.
-    pub async fn database_bytes(&self) -> Result<i64> {
+    pub(crate) async fn database_bytes(&self) -> Result<i64> {
         let mut from = self.read_connection().await?;
         let sql = match *from {
             Connection::Sqlite(_) => {

@@ -198,7 +198,7 @@ pub(super) enum ConnectTo {
 }
 
 /// Hook called at each commit; `false` rolls back.
-pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Options for opening a database; the defaults are the daemon's.
 #[derive(Clone)]

@@ -193,7 +193,7 @@ impl StoreError {
 
     /// Returns true if the database refuses the rows of a statement, as a constraint or another program's trigger
     /// does. Other rows may be written.
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         let is_of_database =
             |source: &sqlx::Error| source.as_database_error().is_some() && failure(source).is_none();
         matches!(self, Self::Sql { source, .. } if is_of_database(source))

@@ -70,7 +70,7 @@ pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
 
 /// Identity of a file, independent of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId {
+pub(crate) struct FileId {
     device: u64,
     inode: u64,
 }
@@ -81,7 +81,7 @@ impl FileId {
     }
 
     /// Returns the identity of the file with this name; `None`: there is none.
-    pub fn from_path(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn from_path(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self::from_metadata(&found))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

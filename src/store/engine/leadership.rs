@@ -26,7 +26,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// State of the leader, as one look shows it.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct LeaderRow {
+pub(crate) struct LeaderRow {
     /// Session of the leader; `None`: no daemon leads.
     pub session_id: Option<i64>,
     /// Number that the leader raises every few seconds.
@@ -49,7 +49,7 @@ pub struct LeaderRow {
 
 /// Name of the daemons of one lock file, of which at most one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DaemonName {
+pub(crate) struct DaemonName {
     /// Name of the lock file.
     pub instance_id: String,
     /// Name of the host, as its kernel knows it.
@@ -61,7 +61,7 @@ impl DaemonName {
     ///
     /// # Errors
     /// Fails if the lock file cannot be read or written.
-    pub fn from_lock(lock: &DatabaseLock) -> io::Result<Self> {
+    pub(crate) fn from_lock(lock: &DatabaseLock) -> io::Result<Self> {
         Ok(Self { instance_id: lock.instance_id()?, host_name: host_name() })
     }
 
@@ -69,7 +69,7 @@ impl DaemonName {
     ///
     /// # Errors
     /// Fails if the lock file cannot be read.
-    pub fn of_database(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn of_database(path: &Path) -> io::Result<Option<Self>> {
         let instance_id = DatabaseLock::read_instance_id(path)?;
         Ok(instance_id.map(|instance_id| Self { instance_id, host_name: host_name() }))
     }
@@ -124,12 +124,12 @@ macro_rules! server_ms {
 
 impl Store {
     /// Returns true if another host may lead the database, which is on a server then.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.location().server().is_some()
     }
 
     /// Returns who leads; `None` for a file.
-    pub async fn leader(&self) -> Result<Option<LeaderRow>> {
+    pub(crate) async fn leader(&self) -> Result<Option<LeaderRow>> {
         match self.is_shared() {
             true => self.read_leader().await.map(Some),
             false => Ok(None),
@@ -138,7 +138,7 @@ impl Store {
 
     /// Returns who leads the schema of a server, and notes the position that this host saw. A server that went back
     /// is known by it.
-    pub async fn look_at_leader(&self) -> Result<LeaderRow> {
+    pub(crate) async fn look_at_leader(&self) -> Result<LeaderRow> {
         let row = self.read_leader().await?;
         if let Some(file) = &self.position_file
             && file.read_position().is_none_or(|noted| noted.0 < row.position)
@@ -171,7 +171,7 @@ impl Store {
 
     /// Leads from now on, if the row is still as it was `seen`; the leader before commits nothing more.
     /// Returns the id of the session to begin.
-    pub async fn take_lead(&self, seen: &LeaderRow, name: &DaemonName) -> Result<Option<i64>> {
+    pub(crate) async fn take_lead(&self, seen: &LeaderRow, name: &DaemonName) -> Result<Option<i64>> {
         let sql = concat!(
             "WITH led AS (UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
             server_ms!(),
@@ -193,7 +193,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::is_fenced`] if another tallyd leads.
-    pub async fn heartbeat(&self) -> Result<()> {
+    pub(crate) async fn heartbeat(&self) -> Result<()> {
         let Some(session_id) = self.fence.session_id() else { return Ok(()) };
         let sql = concat!(
             "UPDATE journal_sequence SET heartbeat = heartbeat + 1, heartbeat_ms = ",
@@ -220,7 +220,7 @@ impl Store {
     }
 
     /// Returns the hosts that stand by.
-    pub async fn standbys(&self) -> Result<Vec<String>> {
+    pub(crate) async fn standbys(&self) -> Result<Vec<String>> {
         let Some(server) = self.location().server() else { return Ok(Vec::new()) };
         let prefix = server.standby_name("");
         let sql = "SELECT CAST(application_name AS TEXT) FROM pg_stat_activity \
@@ -230,7 +230,7 @@ impl Store {
     }
 
     /// Notes the hosts that stand by, and the leader beside them.
-    pub async fn note_standbys(&self) -> Result<()> {
+    pub(crate) async fn note_standbys(&self) -> Result<()> {
         let Some(server) = self.location().server() else { return Ok(()) };
         let sql = concat!(
             "WITH s AS (SELECT substr(application_name, length($1) + 1) AS host FROM pg_stat_activity \
@@ -247,7 +247,7 @@ impl Store {
 
     /// Returns the hosts that stood by or led within a day and are away, each with the time it was last seen. The leader
     /// notes the hosts each minute.
-    pub async fn standbys_away(&self) -> Result<Vec<(String, i64)>> {
+    pub(crate) async fn standbys_away(&self) -> Result<Vec<(String, i64)>> {
         if !self.is_shared() {
             return Ok(Vec::new());
         }
@@ -261,7 +261,7 @@ impl Store {
     }
 
     /// Shows this process to [`Store::standbys`] until it leads.
-    pub async fn show_standby(&self, host_name: Option<&str>) -> Result<()> {
+    pub(crate) async fn show_standby(&self, host_name: Option<&str>) -> Result<()> {
         let Some(server) = self.location().server() else { return Ok(()) };
         let name = host_name.map_or_else(|| "tallyd".to_owned(), |host| server.standby_name(host));
         let sql = "SELECT set_config('application_name', $1, FALSE)";
@@ -288,12 +288,12 @@ impl Store {
 
 impl LeaderRow {
     /// Returns true if the leader gave a sign of life lately, by the server's clock.
-    pub fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         self.session_id.is_some() && self.silent_ms < LIVING_MS
     }
 
     /// Returns true if the last leader had this name.
-    pub fn is_named(&self, name: &DaemonName) -> bool {
+    pub(crate) fn is_named(&self, name: &DaemonName) -> bool {
         (self.instance_id.as_ref(), self.host_name.as_ref())
             == (Some(&name.instance_id), Some(&name.host_name))
     }
@@ -317,7 +317,7 @@ impl WriteTransaction {
     }
 
     /// Stores how long the takeover took. On a file it does nothing.
-    pub async fn takeover_store(&mut self, duration: Duration) -> Result<()> {
+    pub(crate) async fn takeover_store(&mut self, duration: Duration) -> Result<()> {
         let Some(session_id) = self.leading_session() else { return Ok(()) };
         let sql = "UPDATE leadership SET takeover_ms = $2 WHERE session_id = $1";
         let values = (session_id, whole_millis(duration));
@@ -325,7 +325,7 @@ impl WriteTransaction {
     }
 
     /// Gives the lead up with this commit, and wakes the standbys. On a file it does nothing.
-    pub async fn release_lead(&mut self) -> Result<()> {
+    pub(crate) async fn release_lead(&mut self) -> Result<()> {
         let Some(session_id) = self.leading_session() else { return Ok(()) };
         let sql = "UPDATE journal_sequence SET session_id = NULL WHERE session_id = $1; \
                    SELECT pg_notify($2, current_schema() || $3)";

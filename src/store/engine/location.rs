@@ -31,12 +31,12 @@ impl DatabaseLocation {
     }
 
     /// Returns the name of the setting that tells this database from others.
-    pub fn setting(&self) -> &'static str {
+    pub(crate) fn setting(&self) -> &'static str {
         if self.server.is_some() { "database.schema" } else { "database.path" }
     }
 
     /// Returns the lines of `[database]` that name it.
-    pub fn to_settings(&self) -> Vec<String> {
+    pub(crate) fn to_settings(&self) -> Vec<String> {
         match &self.server {
             Some(server) => {
                 vec![format!("url = {:?}", server.url()), format!("schema = {:?}", server.schema())]

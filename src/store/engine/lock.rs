@@ -101,7 +101,7 @@ impl DatabaseLock {
     ///
     /// # Errors
     /// Fails if the lock file cannot be read or written.
-    pub fn instance_id(&self) -> io::Result<String> {
+    pub(crate) fn instance_id(&self) -> io::Result<String> {
         if let Some(id) = noted_instance_id(&self.file)? {
             return Ok(id);
         }

@@ -71,7 +71,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Refused`].
-    pub fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
+    pub(crate) fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
         let known = postgres::MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
         match row.schema_version {
             Some(version) if version > known => {

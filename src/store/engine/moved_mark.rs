@@ -18,7 +18,7 @@ const DATABASE_MOVED: &str = "database.moved";
 
 impl Store {
     /// Fails with [`StoreError::Moved`] if the database moved away.
-    pub async fn refuse_moved(&self) -> Result<()> {
+    pub(crate) async fn refuse_moved(&self) -> Result<()> {
         refuse_moved_on(&mut *self.read_connection().await?).await
     }
 

@@ -248,7 +248,7 @@ impl Store {
 
     /// Returns a handle whose events and inserted changes name this person.
     #[must_use]
-    pub fn decided_by(mut self, decider: &Decider) -> Self {
+    pub(crate) fn decided_by(mut self, decider: &Decider) -> Self {
         self.decider = Some(decider.to_string().into());
         self
     }
@@ -269,7 +269,7 @@ impl Store {
     }
 
     /// Returns true if another program's write transaction stays open while a statement waits for it.
-    pub async fn is_locked(&self) -> Result<bool> {
+    pub(crate) async fn is_locked(&self) -> Result<bool> {
         match self.begin_write(Durability::Normal).await {
             Ok(_) => Ok(false),
             Err(error) if error.is_busy() => Ok(true),
@@ -288,14 +288,14 @@ impl Store {
     }
 
     /// Returns the free bytes of the disk with the database file. With a server these are the files of this host.
-    pub fn free_disk_bytes(&self) -> Result<u64> {
+    pub(crate) fn free_disk_bytes(&self) -> Result<u64> {
         let failed = StoreError::of_file("read the free disk space for", self.path());
         let disk = rustix::fs::statvfs(parent_folder(self.path())).map_err(|error| failed(error.into()))?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     /// Fails if the disk has less than `floor_bytes` free. A server reports its full disk itself.
-    pub fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
+    pub(crate) fn check_free_space(&self, floor_bytes: u64) -> Result<()> {
         if self.location.server().is_some() {
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl Store {
     }
 
     /// Returns the path of the position file if it belongs to another user than the database.
-    pub fn foreign_position_file(&self) -> Option<PathBuf> {
+    pub(crate) fn foreign_position_file(&self) -> Option<PathBuf> {
         let file = PositionFile::for_database(&resolve_path(self.path()));
         (self.location.server().is_none() && file.is_foreign()).then(|| file.path().to_owned())
     }

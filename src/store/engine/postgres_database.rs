@@ -70,7 +70,7 @@ impl PostgresDatabase {
     ///
     /// # Errors
     /// Returns a sentence that tells how to write the name.
-    pub fn check_schema(name: &str) -> Result<String, String> {
+    pub(crate) fn check_schema(name: &str) -> Result<String, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins_well = !name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with("pg_");
         match !name.is_empty() && name.len() <= 54 && name.chars().all(is_plain) && begins_well {
@@ -84,7 +84,7 @@ impl PostgresDatabase {
     }
 
     /// Returns the database with the password for its connections.
-    pub fn with_password(self, password: Option<SecretString>) -> Self {
+    pub(crate) fn with_password(self, password: Option<SecretString>) -> Self {
         Self { password, ..self }
     }
 
@@ -232,7 +232,7 @@ pub(super) enum Access {
 }
 
 /// Returns true if an address contains a password, which no message may show.
-pub fn url_has_password(url: &str) -> bool {
+pub(crate) fn url_has_password(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let address = rest.split_once('?').map_or(rest, |(address, _)| address);
     let has_user_password = address.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));

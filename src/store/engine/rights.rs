@@ -14,7 +14,7 @@ impl PostgresDatabase {
     ///
     /// # Errors
     /// Fails if the address is malformed.
-    pub fn rights_sql(&self) -> sqlx::Result<String> {
+    pub(crate) fn rights_sql(&self) -> sqlx::Result<String> {
         let options: PgConnectOptions = self.url().parse()?;
         let owner = options.get_username();
         let group = format!("{}_programs", self.schema());

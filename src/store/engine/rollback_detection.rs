@@ -90,7 +90,7 @@ impl WriteTransaction {
     ///
     /// Call it after [`WriteTransaction::session_begin`], which puts open writes in doubt. It also jumps over
     /// the lost positions and deletes the backup marker.
-    pub async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
+    pub(crate) async fn rollback_hold(&mut self, restored: &RollbackSign, at: Timestamp) -> Result<u64> {
         self.insertions_stop().await?;
         let sql = "UPDATE journal_sequence SET position = $1 WHERE position < $1";
         self.execute(sql, (restored.reached_position.0,), "skip the lost positions").await?;

@@ -62,7 +62,7 @@ impl Store {
     ///
     /// # Errors
     /// Fails with [`StoreError::Refused`] if they differ by more than 30 s.
-    pub async fn check_clocks(&self, clock: &dyn Clock) -> Result<Option<String>> {
+    pub(crate) async fn check_clocks(&self, clock: &dyn Clock) -> Result<Option<String>> {
         if self.location().server().is_none() {
             return Ok(None);
         }

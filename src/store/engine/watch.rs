@@ -32,7 +32,7 @@ pub(super) const RELEASED: &str = " released";
 
 /// Watch on the writes of other programs.
 #[derive(Debug)]
-pub struct DatabaseWatch(WriteSignal);
+pub(crate) struct DatabaseWatch(WriteSignal);
 
 #[derive(Debug)]
 enum WriteSignal {
@@ -48,7 +48,7 @@ enum WriteSignal {
 
 /// Watch on a leader that gives the lead up.
 #[derive(Debug)]
-pub struct ReleaseWatch {
+pub(crate) struct ReleaseWatch {
     server: PostgresDatabase,
     payload: String,
     listener: Option<PgListener>,
@@ -56,7 +56,7 @@ pub struct ReleaseWatch {
 
 impl ReleaseWatch {
     /// Waits until a leader may have given the lead up. Without a connection it waits for ever.
-    pub async fn wait_for_release(&mut self) {
+    pub(crate) async fn wait_for_release(&mut self) {
         if !wait_for_notification(&self.server, &self.payload, &mut self.listener).await {
             std::future::pending().await
         }
@@ -65,7 +65,7 @@ impl ReleaseWatch {
 
 /// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
-pub struct NewEntries {
+pub(crate) struct NewEntries {
     /// Id of the newest change.
     pub change: i64,
     /// Position of the last decision of a person: on a change, a brake, a quarantined entry, an ordered
@@ -82,7 +82,7 @@ impl Store {
     ///
     /// A single statement reads all, because each statement crosses to the connection's thread and a query
     /// follows every commit.
-    pub async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
+    pub(crate) async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5, $6, $7)), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
@@ -93,14 +93,14 @@ impl Store {
     }
 
     /// Begins to watch for a leader that gives the lead up; `None` for a file.
-    pub fn watch_release(&self) -> Option<ReleaseWatch> {
+    pub(crate) fn watch_release(&self) -> Option<ReleaseWatch> {
         let server = self.location().server()?.clone();
         let payload = format!("{}{RELEASED}", server.schema());
         Some(ReleaseWatch { server, payload, listener: None })
     }
 
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
-    pub fn watch_writes(&self) -> DatabaseWatch {
+    pub(crate) fn watch_writes(&self) -> DatabaseWatch {
         DatabaseWatch(match self.location().server() {
             Some(server) => WriteSignal::Server { server: server.clone(), listener: None },
             None => watch_descriptor(&with_suffix(self.path(), "-wal"), self.path())
@@ -111,7 +111,7 @@ impl Store {
 
 impl DatabaseWatch {
     /// Waits until a program, possibly this one, may have written.
-    pub async fn wait_for_write(&mut self) {
+    pub(crate) async fn wait_for_write(&mut self) {
         let is_notified = match &mut self.0 {
             WriteSignal::Log(descriptor) => wait_for_log(descriptor).await,
             WriteSignal::Server { server, listener } => {

@@ -9,7 +9,7 @@ use sqlx_macros::FromRow;
 
 /// Exchange with its bodies, as `journal show` and `journal export` print it.
 #[derive(Clone, Debug)]
-pub struct ExchangeDetail {
+pub(crate) struct ExchangeDetail {
     /// Columns of the exchange.
     pub row: ExchangeDetailRow,
     /// Body of the request; `None` where it had none or was pruned.
@@ -20,7 +20,7 @@ pub struct ExchangeDetail {
 
 /// Columns of an exchange.
 #[derive(Clone, Debug, FromRow)]
-pub struct ExchangeDetailRow {
+pub(crate) struct ExchangeDetailRow {
     /// Columns that `job show` prints too.
     #[sqlx(flatten)]
     pub exchange: ExchangeRow,
@@ -43,7 +43,7 @@ pub struct ExchangeDetailRow {
 
 /// Change carried by an exchange of a run.
 #[derive(Clone, Debug, FromRow)]
-pub struct RunChange {
+pub(crate) struct RunChange {
     /// Exchange.
     pub exchange_id: i64,
     /// Key of the change.
@@ -74,28 +74,32 @@ pub(super) use exchange_details;
 
 impl Store {
     /// Returns the exchanges that began after one position, up to another, in order.
-    pub async fn exchange_details(&self, after: Position, to: Position) -> Result<Vec<ExchangeDetail>> {
+    pub(crate) async fn exchange_details(
+        &self,
+        after: Position,
+        to: Position,
+    ) -> Result<Vec<ExchangeDetail>> {
         let sql = concat!(exchange_details!(), " WHERE e.id > $1 AND e.id <= $2 ORDER BY e.id");
         let rows = self.fetch_all(sql, (after.0, to.0), "read the journal's exchanges").await?;
         rows.into_iter().map(ExchangeDetail::from_row).collect()
     }
 
     /// Returns the exchange that began or ended at a position.
-    pub async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>> {
+    pub(crate) async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>> {
         let sql = concat!(exchange_details!(), " WHERE e.id = $1 OR e.ended = $1");
         let row = self.fetch_optional(sql, (at.0,), "read an exchange").await?;
         row.map(ExchangeDetail::from_row).transpose()
     }
 
     /// Returns the events after one position, up to another, in order.
-    pub async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>> {
+    pub(crate) async fn event_list(&self, after: Position, to: Position) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event \
                    WHERE position > $1 AND position <= $2 ORDER BY position";
         self.fetch_all(sql, (after.0, to.0), "read the journal's events").await
     }
 
     /// Returns the position after which the newest `count` exchanges and events stand.
-    pub async fn journal_tail_start(&self, count: u32) -> Result<Position> {
+    pub(crate) async fn journal_tail_start(&self, count: u32) -> Result<Position> {
         let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
                        SELECT position FROM ( \
                            SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT $1) x \
@@ -107,7 +111,7 @@ impl Store {
 
     /// Returns the changes that exchanges of a run carried, with their current state: those of the exchanges after one
     /// position, up to another.
-    pub async fn run_changes(&self, run: RunId, after: i64, to: i64) -> Result<Vec<RunChange>> {
+    pub(crate) async fn run_changes(&self, run: RunId, after: i64, to: i64) -> Result<Vec<RunChange>> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = $1 AND e.id > $2 AND e.id <= $3 \
                    ORDER BY e.id, o.id";
@@ -115,7 +119,13 @@ impl Store {
     }
 
     /// Returns events during a run: the first `limit` of those after one position, up to another.
-    pub async fn run_events(&self, run: RunId, after: i64, to: i64, limit: i64) -> Result<Vec<JournalEvent>> {
+    pub(crate) async fn run_events(
+        &self,
+        run: RunId,
+        after: i64,
+        to: i64,
+        limit: i64,
+    ) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
                    WHERE r.id = $1 AND e.position > $2 AND e.position <= $3 ORDER BY e.position LIMIT $4";

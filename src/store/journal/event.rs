@@ -8,13 +8,13 @@ use crate::model::{Position, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
 
 /// Event of a person's decision on a change; it notifies the daemon.
-pub const OUTBOX_RESOLVED: &str = "outbox.resolved";
+pub(crate) const OUTBOX_RESOLVED: &str = "outbox.resolved";
 /// Event of a brake's release; it notifies the daemon.
 pub(in crate::store) const BRAKE_RELEASED: &str = "brake.released";
 /// Event of a person's request to retry a quarantined entry.
 pub(in crate::store) const ENTRY_RETRIED: &str = "entry.retried";
 /// Event of a person's decision to end a wait that the platform ordered.
-pub const QUOTA_LIFTED: &str = "quota.lifted";
+pub(crate) const QUOTA_LIFTED: &str = "quota.lifted";
 /// Event of a person's decision to pause a job; its subject is the job.
 pub(in crate::store) const JOB_PAUSED: &str = "job.paused";
 /// Event of the end of a pause, by a person or by its time; its subject is the job.
@@ -22,7 +22,7 @@ pub(in crate::store) const JOB_RESUMED: &str = "job.resumed";
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
-    pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool> {
+    pub(crate) async fn event_since(&self, kind: &str, after: Position) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > $1 AND kind = $2)";
         self.fetch_value(sql, (after, kind), "check for a decision").await
     }

@@ -110,7 +110,7 @@ impl Store {
     ///
     /// Ages of this boot come from moments, because the calendar may have been set since. Ages of other boots
     /// come from the calendar.
-    pub async fn exchange_bad_requests(
+    pub(crate) async fn exchange_bad_requests(
         &self,
         boot_id: &str,
         now: (Timestamp, Moment),
@@ -131,7 +131,7 @@ impl Store {
     }
 
     /// Returns the limiter's persisted state.
-    pub async fn limiter_state(&self) -> Result<Option<String>> {
+    pub(crate) async fn limiter_state(&self) -> Result<Option<String>> {
         Ok(self.fetch_column("SELECT state FROM limiter_state", (), "read the limiter's state").await?.pop())
     }
 }
@@ -144,7 +144,7 @@ impl WriteTransaction {
     }
 
     /// Sets the position during a replay of the journal.
-    pub async fn position_set(&mut self, position: Position) -> Result<()> {
+    pub(crate) async fn position_set(&mut self, position: Position) -> Result<()> {
         self.execute("UPDATE journal_sequence SET position = $1", (position.0,), "set the position").await
     }
 
@@ -198,7 +198,7 @@ impl WriteTransaction {
     }
 
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
-    pub async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<()> {
+    pub(crate) async fn exchange_ignore(&mut self, id: ExchangeId) -> Result<()> {
         let sql = "UPDATE exchange SET is_ignored = TRUE WHERE id = $1";
         self.execute(sql, (id.0,), "mark an answer as ignored").await
     }
@@ -237,7 +237,7 @@ impl WriteTransaction {
     }
 
     /// Stores the limiter's state.
-    pub async fn limiter_state_store(&mut self, state: &str) -> Result<()> {
+    pub(crate) async fn limiter_state_store(&mut self, state: &str) -> Result<()> {
         let sql = "INSERT INTO limiter_state (id, state) VALUES (1, $1) \
                    ON CONFLICT (id) DO UPDATE SET state = excluded.state \
                    WHERE limiter_state.state IS DISTINCT FROM excluded.state";

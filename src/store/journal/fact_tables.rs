@@ -85,7 +85,7 @@ pub const FACT_TABLES: &[FactTable] = &[
 
 /// Row of facts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FactRow {
+pub(crate) struct FactRow {
     /// Key columns, as a JSON list.
     pub key: String,
     /// Compared columns, as a JSON object.
@@ -123,7 +123,7 @@ impl TableComparison {
     }
 
     /// Compares two lists of rows, both in the order of their keys.
-    pub fn compare(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
+    pub(crate) fn compare(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
         Self {
             table,
             rows: (before.len(), after.len()),
@@ -179,7 +179,7 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 impl JournalReader {
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`. Rows of both
     /// engines are equal if their values are.
-    pub async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
+    pub(crate) async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = TableColumns::read(&mut self.connection, table.name).await?;
         let compared = columns.names().filter(|column| !without.contains(column));
         let compared = compared.map(|column| (column, table.compared_sql(column)));

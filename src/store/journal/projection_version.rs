@@ -11,11 +11,11 @@ use crate::store::{JournalReader, RecordedEnd, RecordedRequest, Result, StoreErr
 use sqlx_macros::FromRow;
 
 /// Event of a mirror that continues with another projection version.
-pub const PROJECTION_CHANGED: &str = "projection.changed";
+pub(crate) const PROJECTION_CHANGED: &str = "projection.changed";
 
 /// Record that could not be read.
 #[derive(Clone, Debug, FromRow)]
-pub struct ParkedRow {
+pub(crate) struct ParkedRow {
     /// Index in the answer, from 0.
     pub record: i64,
     /// Part that could not be read.
@@ -34,7 +34,7 @@ fn is_not_reapplied(operation: Operation) -> bool {
 
 impl JournalReader {
     /// Returns the projection version that recorded the mirror last; `None`: there was no session.
-    pub async fn projection_version(&mut self) -> Result<Option<i64>> {
+    pub(crate) async fn projection_version(&mut self) -> Result<Option<i64>> {
         let sql = "SELECT projection_version FROM session ORDER BY id DESC LIMIT 1";
         Ok(self.fetch_column(sql, (), "read the projection version of the mirror").await?.pop())
     }
@@ -59,7 +59,7 @@ impl JournalReader {
     /// Returns the exchanges with parked records that may be applied again, in order.
     ///
     /// Their bodies must exist, and no later exchange may have an equal request.
-    pub async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>> {
+    pub(crate) async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>> {
         let excluded = Operation::ALL.iter().filter(|operation| is_not_reapplied(**operation));
         let excluded: Vec<&str> = excluded.map(|operation| operation.as_str()).collect();
         let sql = "WITH odd AS (SELECT DISTINCT exchange_id AS id FROM parked), \
@@ -75,7 +75,10 @@ impl JournalReader {
     }
 
     /// Returns the exchanges with these ids, a JSON list, in order.
-    pub async fn exchanges_by_ids(&mut self, ids: &str) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
+    pub(crate) async fn exchanges_by_ids(
+        &mut self,
+        ids: &str,
+    ) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
         let sql = concat!(
             exchange_details!(),
             " WHERE e.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY e.id"
@@ -87,7 +90,7 @@ impl JournalReader {
 
 impl WriteTransaction {
     /// Deletes and returns the parked records of an exchange that is applied again.
-    pub async fn parked_remove(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>> {
+    pub(crate) async fn parked_remove(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>> {
         let sql = "DELETE FROM parked WHERE exchange_id = $1 RETURNING record, why, raw";
         let removed = self.fetch_all(sql, (id.0,), "delete parked records").await?;
         let sql = "UPDATE exchange SET parked = 0 WHERE id = $1";

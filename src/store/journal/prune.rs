@@ -30,7 +30,7 @@ pub struct PrunedRows {
 
 impl PrunedRows {
     /// Returns the sums of the counts.
-    pub fn plus(self, more: Self) -> Self {
+    pub(crate) fn plus(self, more: Self) -> Self {
         Self {
             bodies: self.bodies + more.bodies,
             exchanges: self.exchanges + more.exchanges,
@@ -42,14 +42,14 @@ impl PrunedRows {
 
 impl Store {
     /// Returns the last snapshot's row.
-    pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>> {
+    pub(crate) async fn snapshot_last(&self) -> Result<Option<SnapshotRow>> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
         self.fetch_optional(sql, (), "read the last snapshot").await
     }
 
     /// Returns true if exchanges that ended between two positions hold bodies.
-    pub async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool> {
+    pub(crate) async fn exchange_has_bodies(&self, after: Position, to: Position) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > $1 AND ended <= $2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
         self.fetch_value(sql, (after, to), "check for bodies to delete").await
@@ -59,7 +59,7 @@ impl Store {
     ///
     /// Within a session, consecutive calls are compared with the time since boot. Between sessions, only
     /// backward jumps count.
-    pub async fn clock_jump(&self) -> Result<i64> {
+    pub(crate) async fn clock_jump(&self) -> Result<i64> {
         let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
                        SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
                                    THEN (sent_ms - lag(sent_ms) OVER after_each) \

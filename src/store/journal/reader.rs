@@ -13,13 +13,13 @@ use sqlx_macros::FromRow;
 
 /// Read-only database.
 #[derive(Debug)]
-pub struct JournalReader {
+pub(crate) struct JournalReader {
     pub(in crate::store) connection: Connection,
 }
 
 /// Journal entry that may have changed facts.
 #[derive(Clone, Debug)]
-pub enum JournalEntry {
+pub(crate) enum JournalEntry {
     /// Claim of a call that writes stock levels.
     Begun(RecordedRequest),
     /// End of an exchange, with or without an answer.
@@ -32,7 +32,7 @@ pub enum JournalEntry {
 
 /// Request of an exchange.
 #[derive(Clone, Debug)]
-pub struct RecordedRequest {
+pub(crate) struct RecordedRequest {
     /// Exchange; its id is the position at which it began.
     pub id: ExchangeId,
     /// Operation.
@@ -49,7 +49,7 @@ pub struct RecordedRequest {
 
 /// End of an exchange.
 #[derive(Clone, Debug)]
-pub struct RecordedEnd {
+pub(crate) struct RecordedEnd {
     /// Position at which it ended.
     pub position: Position,
     /// Verdict, in the journal's spelling.
@@ -62,7 +62,7 @@ pub struct RecordedEnd {
 
 /// Event in the journal, such as a decision.
 #[derive(Clone, Debug, FromRow)]
-pub struct JournalEvent {
+pub(crate) struct JournalEvent {
     /// Position.
     pub position: i64,
     /// Time.
@@ -79,7 +79,7 @@ pub struct JournalEvent {
 
 impl JournalEntry {
     /// Returns the position.
-    pub fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> Position {
         match self {
             JournalEntry::Begun(request) => Position(request.id.0),
             JournalEntry::Ended(_, end) => end.position,
@@ -91,12 +91,12 @@ impl JournalEntry {
 
 impl JournalReader {
     /// Opens a database for reading, as of now.
-    pub async fn open(location: impl Into<DatabaseLocation>) -> Result<Self> {
+    pub(crate) async fn open(location: impl Into<DatabaseLocation>) -> Result<Self> {
         Ok(Self { connection: open_snapshot(&location.into()).await? })
     }
 
     /// Returns the journal's last position.
-    pub async fn last_position(&mut self) -> Result<Position> {
+    pub(crate) async fn last_position(&mut self) -> Result<Position> {
         self.fetch_value("SELECT position FROM journal_sequence", (), "read the journal's position").await
     }
 
@@ -104,7 +104,7 @@ impl JournalReader {
     ///
     /// Positions define the order, so an entry that a clock set back dated earlier than its predecessors does
     /// not count.
-    pub async fn position_at(&mut self, at: Timestamp) -> Result<Position> {
+    pub(crate) async fn position_at(&mut self, at: Timestamp) -> Result<Position> {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > $1 \
                        UNION ALL SELECT min(position) FROM event WHERE at_ms > $1) later";
@@ -115,7 +115,11 @@ impl JournalReader {
     }
 
     /// Returns the entries after one position, up to another, in order, without the ignored answers.
-    pub async fn entries_between(&mut self, after: Position, to: Position) -> Result<Vec<JournalEntry>> {
+    pub(crate) async fn entries_between(
+        &mut self,
+        after: Position,
+        to: Position,
+    ) -> Result<Vec<JournalEntry>> {
         let mut entries = Vec::new();
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);

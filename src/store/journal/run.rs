@@ -20,7 +20,7 @@ pub struct SessionStart {
 
 /// Configuration of a job, for the view `job_health`.
 #[derive(Clone, Copy, Debug)]
-pub struct JobSchedule {
+pub(crate) struct JobSchedule {
     /// Job.
     pub job: JobKind,
     /// True if its schedule is armed.
@@ -98,13 +98,13 @@ impl Store {
     }
 
     /// Returns a run.
-    pub async fn run_show(&self, id: RunId) -> Result<Option<RunRow>> {
+    pub(crate) async fn run_show(&self, id: RunId) -> Result<Option<RunRow>> {
         let sql = concat!(run_rows!(), " WHERE r.id = $1");
         self.fetch_optional(sql, (id.0,), "read a run").await
     }
 
     /// Returns true if a run made calls and none of them left this host.
-    pub async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool> {
+    pub(crate) async fn run_left_nothing_sent(&self, id: RunId) -> Result<bool> {
         let sql = "SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE verdict = 'not_sent' AND status IS NULL) \
                    FROM exchange WHERE run_id = $1";
         self.fetch_value(sql, (id,), "read the verdicts of a run").await
@@ -118,7 +118,7 @@ impl Store {
     }
 
     /// Returns the end of a job's last `ok` run; without one, the start of the first session.
-    pub async fn job_last_ok_or_start(&self, job: JobKind) -> Result<Option<Timestamp>> {
+    pub(crate) async fn job_last_ok_or_start(&self, job: JobKind) -> Result<Option<Timestamp>> {
         let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = $1 AND outcome = 'ok'), \
                                    (SELECT min(started_ms) FROM session))";
         self.fetch_value(sql, (job.as_str(),), "read the last good run of a job").await
@@ -162,7 +162,7 @@ impl WriteTransaction {
     }
 
     /// Stores projection version and machine of a session; `None`: the machine has no name.
-    pub async fn session_describe(
+    pub(crate) async fn session_describe(
         &mut self,
         session_id: i64,
         projection_version: i64,
@@ -190,14 +190,14 @@ impl WriteTransaction {
     }
 
     /// Ends a session; open changes, runs and exchanges are closed as after a crash.
-    pub async fn session_end(&mut self, session_id: i64, at: Timestamp, moment: Moment) -> Result<()> {
+    pub(crate) async fn session_end(&mut self, session_id: i64, at: Timestamp, moment: Moment) -> Result<()> {
         self.recover_interrupted(at, moment).await?;
         let sql = "UPDATE session SET ended_ms = $2 WHERE id = $1";
         self.execute(sql, (session_id, at.0), "end the session").await
     }
 
     /// Stores the schedule of each job.
-    pub async fn job_schedules_store(&mut self, plans: &[JobSchedule], at: Timestamp) -> Result<()> {
+    pub(crate) async fn job_schedules_store(&mut self, plans: &[JobSchedule], at: Timestamp) -> Result<()> {
         let sql = "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
                    VALUES ($1, $2, $3, $4, $5) \
                    ON CONFLICT (job) DO UPDATE SET \
@@ -233,13 +233,13 @@ impl WriteTransaction {
     }
 
     /// Stores the input of a run.
-    pub async fn run_input_store(&mut self, run: RunId, input: &serde_json::Value) -> Result<()> {
+    pub(crate) async fn run_input_store(&mut self, run: RunId, input: &serde_json::Value) -> Result<()> {
         let sql = "UPDATE run SET input = $2 WHERE id = $1";
         self.execute(sql, (run.0, input.to_string()), "store the input of a run").await
     }
 
     /// Ends a run without an effect on its job's state.
-    pub async fn run_close(
+    pub(crate) async fn run_close(
         &mut self,
         run: RunId,
         outcome: RunOutcome,

@@ -14,13 +14,13 @@ use sqlx_macros::FromRow;
 
 /// Tables of a replayed mirror at a position.
 #[derive(Debug)]
-pub struct MirrorSnapshot {
+pub(crate) struct MirrorSnapshot {
     tables: Vec<(&'static str, PackedBody)>,
 }
 
 /// Snapshot in the journal, without its tables.
 #[derive(Clone, Copy, Debug, FromRow)]
-pub struct SnapshotRow {
+pub(crate) struct SnapshotRow {
     /// Position.
     pub position: i64,
     /// Time at which it was taken.
@@ -38,7 +38,7 @@ fn snapshot_table_names() -> impl Iterator<Item = &'static str> {
 
 impl JournalReader {
     /// Takes a snapshot of a replayed mirror.
-    pub async fn take_snapshot(&mut self) -> Result<MirrorSnapshot> {
+    pub(crate) async fn take_snapshot(&mut self) -> Result<MirrorSnapshot> {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
             let columns = TableColumns::read(&mut self.connection, name).await?.list();
@@ -51,7 +51,7 @@ impl JournalReader {
 
     /// Returns the newest snapshot up to a position from which the journal is whole; `None`: it is whole from
     /// its start.
-    pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>> {
+    pub(crate) async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>> {
         self.projection_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";
         let all: Vec<SnapshotRow> = self.fetch_all(sql, (), "read the snapshots").await?;
@@ -71,7 +71,7 @@ impl JournalReader {
     }
 
     /// Returns name and rows of each table of a snapshot, the rows as JSON.
-    pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>> {
+    pub(crate) async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>> {
         let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = $1";
         let rows: Vec<(String, i64, Vec<u8>)> = self.fetch_all(sql, (at,), "read a snapshot").await?;
         rows.into_iter().map(|(name, size, packed)| Ok((name, unpack_text(&packed, Some(size))?))).collect()
@@ -80,7 +80,7 @@ impl JournalReader {
 
 impl WriteTransaction {
     /// Restores a table of a snapshot into an empty mirror.
-    pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<()> {
+    pub(crate) async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<()> {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
             return Err(StoreError::UnknownValue("a table of a snapshot", name.to_owned()));
         };
@@ -93,7 +93,11 @@ impl WriteTransaction {
     }
 
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
-    pub async fn snapshot_store(&mut self, snapshot: &MirrorSnapshot, at: Timestamp) -> Result<Position> {
+    pub(crate) async fn snapshot_store(
+        &mut self,
+        snapshot: &MirrorSnapshot,
+        at: Timestamp,
+    ) -> Result<Position> {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
                    SELECT position, $1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
                           coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), FALSE) \
@@ -111,7 +115,7 @@ impl WriteTransaction {
     }
 
     /// Records the position up to which the snapshot's pruning deleted bodies.
-    pub async fn snapshot_mark_pruned(
+    pub(crate) async fn snapshot_mark_pruned(
         &mut self,
         snapshot: Position,
         to: Position,

@@ -8,11 +8,11 @@ use serde::Serialize;
 use sqlx_macros::FromRow;
 
 /// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
-pub const ALLOCATIONS_OF_ORDER_MAX: u32 = 20;
+pub(crate) const ALLOCATIONS_OF_ORDER_MAX: u32 = 20;
 
 /// An answer to *Get warehouse allocation of an order line item*.
 #[derive(Clone, Copy, Debug)]
-pub struct AllocationPage<'a, T> {
+pub(crate) struct AllocationPage<'a, T> {
     /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
@@ -29,7 +29,7 @@ pub struct AllocationPage<'a, T> {
 
 /// Allocation, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct AllocationRow {
+pub(crate) struct AllocationRow {
     /// Order line.
     #[serde(skip)]
     pub line_item_id: i64,
@@ -50,7 +50,7 @@ pub struct AllocationRow {
 impl Store {
     /// Returns the lines of tracked orders, or of one order, whose allocation was never requested or was not
     /// found a day ago or more; of each order at most [`ALLOCATIONS_OF_ORDER_MAX`].
-    pub async fn allocation_unread(
+    pub(crate) async fn allocation_unread(
         &self,
         now: Timestamp,
         only: Option<OrderId>,
@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// Returns the allocations of an order's lines.
-    pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>> {
+    pub(crate) async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>> {
         let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM order_line_allocation a \
@@ -83,7 +83,10 @@ impl Store {
 
 impl WriteTransaction {
     /// Records the allocation of a line.
-    pub async fn mirror_allocations<T: Serialize>(&mut self, page: &AllocationPage<'_, T>) -> Result<()> {
+    pub(crate) async fn mirror_allocations<T: Serialize>(
+        &mut self,
+        page: &AllocationPage<'_, T>,
+    ) -> Result<()> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = $1 AND line_item_id = $2";
         self.execute(sql, (page.order_id.0, page.line_item_id.0), "clear the allocation of a line").await?;
         let sql = "INSERT INTO order_line_allocation \
@@ -109,7 +112,7 @@ impl WriteTransaction {
     }
 
     /// Returns the known SKU and product of a line.
-    pub async fn order_line_product(
+    pub(crate) async fn order_line_product(
         &mut self,
         order: OrderId,
         line: LineItemId,

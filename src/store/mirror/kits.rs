@@ -16,9 +16,9 @@ use serde_json::{Value, json as value};
 use sqlx_macros::FromRow;
 
 /// Type of a product that consists of other products.
-pub const KIT_TYPE: &str = "Kit";
+pub(crate) const KIT_TYPE: &str = "Kit";
 /// Event of a product that is no kit, because the platform refused its components with a working key.
-pub const KIT_DENIED: &str = "kit.denied";
+pub(crate) const KIT_DENIED: &str = "kit.denied";
 
 /// Product of an answer other than balances (*Product*).
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct ComponentRow {
 
 impl Store {
     /// Returns the known and suggested kits, those whose components were read longest ago first.
-    pub async fn kit_ids(&self) -> Result<Vec<ProductId>> {
+    pub(crate) async fn kit_ids(&self) -> Result<Vec<ProductId>> {
         let sql = "SELECT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
                      AND p.missing_since_ms IS NULL GROUP BY k.exchange_id, p.product_id \
@@ -91,14 +91,18 @@ impl Store {
     }
 
     /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
-    pub async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>> {
+    pub(crate) async fn product_id_by_sku(&self, sku: &str) -> Result<Option<ProductId>> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = $1";
         Ok(self.fetch_column(sql, (sku,), "find a product").await?.pop().flatten())
     }
 
     /// Returns a run's last exchange about the components of a product.
-    pub async fn kit_last_exchange(&self, run: RunId, product: ProductId) -> Result<Option<ExchangeId>> {
+    pub(crate) async fn kit_last_exchange(
+        &self,
+        run: RunId,
+        product: ProductId,
+    ) -> Result<Option<ExchangeId>> {
         let sql = "SELECT max(id) FROM exchange WHERE run_id = $1 AND operation = $2 AND target = $3";
         let target = Operation::KitComponents.path().replace("{productid}", &product.to_string());
         let values = (run.0, Operation::KitComponents.as_str(), target);
@@ -147,7 +151,7 @@ impl WriteTransaction {
     }
 
     /// Marks a product as a possible kit.
-    pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<()> {
+    pub(crate) async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<()> {
         let sql = "UPDATE product SET kit_guess_id = $2 \
                    WHERE sku = $1 AND alias_of IS NULL AND type IS DISTINCT FROM 'Kit'";
         self.execute(sql, (sku.as_str(), exchange.0), "mark a product as a possible kit").await
@@ -157,7 +161,7 @@ impl WriteTransaction {
     ///
     /// Returns true if the product was a kit or a possible one. That is a decision, so its event is appended
     /// before the fact.
-    pub async fn kit_deny(
+    pub(crate) async fn kit_deny(
         &mut self,
         exchange: ExchangeId,
         product: ProductId,
@@ -175,7 +179,7 @@ impl WriteTransaction {
     }
 
     /// Applies the event [`KIT_DENIED`] in a replay.
-    pub async fn apply_kit_event(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<()> {
+    pub(crate) async fn apply_kit_event(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<()> {
         let foreign = || StoreError::UnknownValue("an event of a kit", subject.to_owned());
         let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
         let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;

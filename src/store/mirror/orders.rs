@@ -10,7 +10,7 @@ use sqlx::types::Json;
 
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
-pub struct OrderPage<'a> {
+pub(crate) struct OrderPage<'a> {
     /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
@@ -26,7 +26,7 @@ pub struct OrderPage<'a> {
 impl Store {
     /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
     /// read. A push reads the order again just before it sends.
-    pub async fn order_cached_lines(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>> {
+    pub(crate) async fn order_cached_lines(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = $1";
         let known = self.fetch_column(sql, (order,), "read an order").await?.pop();
         let Some(is_complete) = known else { return Ok(None) };
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Returns the lines of an order, as the view `order_line` shows them.
-    pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>> {
+    pub(crate) async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
                        'unit_price', unit_price, 'supplier_id', supplier_id, 'warehouse_id', warehouse_id, \
@@ -54,7 +54,7 @@ impl WriteTransaction {
     /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
     /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
     /// are missing.
-    pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64> {
+    pub(crate) async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let rows = json_rows(page.lines);
         let written = self.order_lines_write(page).await?;
         self.order_lines_returned(page, &rows).await?;

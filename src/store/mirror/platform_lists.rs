@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
-pub const LIST_MISSING: &str = "missing";
+pub(crate) const LIST_MISSING: &str = "missing";
 /// Event of a shipment whose items are all known.
-pub const LIST_COMPLETE: &str = "complete";
+pub(crate) const LIST_COMPLETE: &str = "complete";
 
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str)
 
 impl Store {
     /// Returns the number of the list's known records that are not missing.
-    pub async fn list_known_count(&self, list: PlatformList) -> Result<i64> {
+    pub(crate) async fn list_known_count(&self, list: PlatformList) -> Result<i64> {
         let ListTable { table, scope, owner, .. } = list.list_table();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
         self.fetch_value(AssertSqlSafe(sql), (owner,), "count the known records of a list").await
@@ -190,7 +190,12 @@ impl WriteTransaction {
     /// Marks the records missing that a completely read list no longer holds, and returns their number.
     ///
     /// Must not be called for a truncated list, nor for an empty one where records are known.
-    pub async fn list_complete(&mut self, list: PlatformList, listed: &[i64], at: Timestamp) -> Result<u64> {
+    pub(crate) async fn list_complete(
+        &mut self,
+        list: PlatformList,
+        listed: &[i64],
+        at: Timestamp,
+    ) -> Result<u64> {
         if list == PlatformList::HealthMonths {
             return Ok(0);
         }
@@ -213,7 +218,7 @@ impl WriteTransaction {
     }
 
     /// Applies an event of a list in a replay.
-    pub async fn apply_list_event(
+    pub(crate) async fn apply_list_event(
         &mut self,
         kind: &str,
         subject: &str,

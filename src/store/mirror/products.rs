@@ -11,7 +11,7 @@ use sqlx_macros::FromRow;
 
 /// Product with its stock levels, as `product find` shows it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct ProductRow {
+pub(crate) struct ProductRow {
     /// SKU, in the platform's spelling.
     pub sku: String,
     /// Product id at the platform.
@@ -33,7 +33,7 @@ pub struct ProductRow {
 
 /// Stock level of a product.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct WarehouseQuantity {
+pub(crate) struct WarehouseQuantity {
     /// Warehouse.
     pub warehouse_id: i64,
     /// Quantity, the fact.
@@ -53,14 +53,14 @@ const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.pro
 
 impl ProductRow {
     /// Returns true if `id` has the product's case key or equals its UPC.
-    pub fn is_named_by(&self, id: &str) -> bool {
+    pub(crate) fn is_named_by(&self, id: &str) -> bool {
         case_key(&self.sku) == case_key(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
     }
 }
 
 /// Product with its stock levels, as decisions need them.
 #[derive(Clone, Debug, Default, FromRow)]
-pub struct ProductStock {
+pub(crate) struct ProductStock {
     /// Product id at the platform; `None`: the platform does not return the SKU.
     pub product_id: Option<i64>,
     /// Quantity of the product itself, where the platform reported it.
@@ -78,7 +78,7 @@ pub struct ProductStock {
 
 /// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
-pub struct ProductStockRow {
+pub(crate) struct ProductStockRow {
     /// Row of the product.
     pub product: i64,
     /// Warehouse.
@@ -93,12 +93,12 @@ pub struct ProductStockRow {
 
 impl ProductStock {
     /// Returns true if one of the stock levels is busy.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.stock_levels.iter().any(|level| level.is_busy)
     }
 
     /// Returns writes that leave every stock level as it is, as an update with these quantities does.
-    pub fn unchanged_writes(&self) -> Vec<StockLevelWrite> {
+    pub(crate) fn unchanged_writes(&self) -> Vec<StockLevelWrite> {
         let write = |level: &ProductStockRow| StockLevelWrite {
             product: level.product,
             warehouse_id: level.warehouse_id,
@@ -111,12 +111,12 @@ impl ProductStock {
 
 impl Store {
     /// Returns the known products with these SKUs, in the platform's spelling.
-    pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>> {
+    pub(crate) async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>> {
         self.product_list_by(skus, "sku").await
     }
 
     /// Returns the known products with these UPCs.
-    pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>> {
+    pub(crate) async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>> {
         self.product_list_by(upcs, "upc").await
     }
 
@@ -126,21 +126,21 @@ impl Store {
     }
 
     /// Returns the SKU of a product by the platform's id.
-    pub async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>> {
+    pub(crate) async fn product_sku_by_id(&self, product: ProductId) -> Result<Option<String>> {
         let sql =
             "SELECT sku FROM product WHERE product_id = $1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
         Ok(self.fetch_column(sql, (product,), "find a product by its id").await?.pop())
     }
 
     /// Returns id and spelling of each product that the platform returned under this case key.
-    pub async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>> {
+    pub(crate) async fn product_case_twins(&self, case_key: &str) -> Result<Vec<(i64, String)>> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = $1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         self.fetch_all(sql, (case_key,), "find products by case key").await
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.
-    pub async fn product_stock(&self, sku: &Sku) -> Result<ProductStock> {
+    pub(crate) async fn product_stock(&self, sku: &Sku) -> Result<ProductStock> {
         let sql = "SELECT p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
                           p.missing_since_ms IS NOT NULL AS is_missing \
                    FROM product q \
@@ -165,7 +165,7 @@ impl Store {
 impl WriteTransaction {
     /// Records name and type of a product from its own record, and marks its other SKUs as missing, because
     /// one product has one SKU.
-    pub async fn mirror_product_record(
+    pub(crate) async fn mirror_product_record(
         &mut self,
         exchange: ExchangeId,
         at: Timestamp,

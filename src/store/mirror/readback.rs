@@ -103,7 +103,7 @@ impl StockLevelWriteRow {
 impl Store {
     /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
     /// is none.
-    pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>> {
+    pub(crate) async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>> {
         let sql = "SELECT min(CASE WHEN first_mismatch_ms IS NULL THEN check_due_ms + $1 ELSE check_due_ms END) \
                    FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
@@ -114,7 +114,7 @@ impl Store {
 
     /// Returns the SKUs with a check due by `now`; those for which a change may wait have true and come
     /// first.
-    pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
+    pub(crate) async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
         let sql = "SELECT p.sku, count(w.first_mismatch_ms) > 0 AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
                    AND w.check_due_ms <= $1 \
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Returns the accepted writes that the platform does not show.
-    pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>> {
+    pub(crate) async fn mismatch_list(&self) -> Result<Vec<MismatchRow>> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
         self.fetch_all(sql, (), "read the open conflicts").await
@@ -236,7 +236,7 @@ impl WriteTransaction {
     }
 
     /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
-    pub async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<()> {
+    pub(crate) async fn mismatch_close(&mut self, levels: &[(i64, i64)]) -> Result<()> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($1))";
         self.execute(sql, (json_rows(levels),), "close conflicts that a later change resolved").await

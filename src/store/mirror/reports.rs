@@ -53,7 +53,7 @@ pub struct BusinessHealthFigures {
 
 /// Row of the view `top_seller`.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct TopSellerRow {
+pub(crate) struct TopSellerRow {
     /// Year.
     pub year: i64,
     /// Month, 1 to 12.
@@ -97,7 +97,7 @@ pub struct BusinessHealthRow {
 
 impl Store {
     /// Returns those of `months` whose report is agreed.
-    pub async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
+    pub(crate) async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
         let sql = "SELECT year, month FROM report_month WHERE report = $1 AND is_agreed";
         let values = (report.as_str(),);
         let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Returns the top sellers of the newest `months` months that have any, newest month first.
-    pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>> {
+    pub(crate) async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>> {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT $1) \
                    ORDER BY year DESC, month DESC, rank";

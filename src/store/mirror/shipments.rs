@@ -65,7 +65,7 @@ pub struct ShipmentFact {
 
 /// A page of *Get shipment line items*.
 #[derive(Clone, Copy, Debug)]
-pub struct ShipmentPage<'a> {
+pub(crate) struct ShipmentPage<'a> {
     /// Exchange that brought it.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
@@ -78,7 +78,7 @@ pub struct ShipmentPage<'a> {
 
 /// Shipment item, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct ShipmentItemRow {
+pub(crate) struct ShipmentItemRow {
     /// Order line.
     #[serde(skip)]
     pub line_item_id: Option<i64>,
@@ -104,7 +104,7 @@ pub struct ShipmentItemRow {
 
 impl Store {
     /// Returns the shipments to be read at `now`, least recently read first.
-    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
+    pub(crate) async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
                      AND ($1 - coalesce(s.changed_ms, s.observed_ms) < $2 OR $1 - s.observed_ms >= $3) \
@@ -115,7 +115,7 @@ impl Store {
 
     /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
     /// shipment again just before it sends.
-    pub async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
+    pub(crate) async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
         let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, FALSE), i.tracking_number \
                    FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
                    WHERE s.id = $1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
@@ -131,7 +131,7 @@ impl Store {
     }
 
     /// Returns the shipment items of an order.
-    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
+    pub(crate) async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = $1 ORDER BY shipment_id, item_id";
@@ -144,7 +144,7 @@ impl WriteTransaction {
     ///
     /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
     /// shipment's order is taken from its lines where no other answer named it.
-    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
+    pub(crate) async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
         let rows = json_rows(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
         let list = PlatformList::ShipmentItems(page.shipment_id);

@@ -15,9 +15,9 @@ use sqlx_macros::FromRow;
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.
-pub const WRITE_TOOK_EFFECT: &str = "write.took_effect";
+pub(crate) const WRITE_TOOK_EFFECT: &str = "write.took_effect";
 /// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
-pub const WRITE_ENDED: &str = "write.ended";
+pub(crate) const WRITE_ENDED: &str = "write.ended";
 
 #[derive(FromRow)]
 struct OpenWriteRow {
@@ -31,7 +31,7 @@ struct OpenWriteRow {
 
 impl WriteTransaction {
     /// Returns true if these stock levels and their changes are still as the plan of one window saw them.
-    pub async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool> {
+    pub(crate) async fn stock_levels_unchanged(&mut self, seen: &[&PlannedStockLevel]) -> Result<bool> {
         let Some(PlannedStockLevel { window, .. }) = seen.first() else { return Ok(true) };
         let levels: Vec<StockLevel> = seen.iter().map(|seen| seen.stock_level.clone()).collect();
         let rows = stock_level_rows(&mut self.tx, &levels).await?;
@@ -58,7 +58,7 @@ impl WriteTransaction {
     }
 
     /// Returns the writes of a product update: each stock level with its present quantity.
-    pub async fn stock_level_writes_of_update(
+    pub(crate) async fn stock_level_writes_of_update(
         &mut self,
         id: ProductId,
         sku: &Sku,
@@ -71,7 +71,10 @@ impl WriteTransaction {
     }
 
     /// Returns the open writes of a call.
-    pub async fn stock_level_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<StockLevelWrite>> {
+    pub(crate) async fn stock_level_writes_open(
+        &mut self,
+        exchange: ExchangeId,
+    ) -> Result<Vec<StockLevelWrite>> {
         let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = $1 AND ended IS NULL ORDER BY product, warehouse_id";
         self.fetch_all(sql, (exchange.0,), "read the open writes of a call").await
@@ -109,7 +112,7 @@ impl WriteTransaction {
     }
 
     /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
-    pub async fn stock_level_writes_end_orphaned(&mut self, at: Timestamp) -> Result<()> {
+    pub(crate) async fn stock_level_writes_end_orphaned(&mut self, at: Timestamp) -> Result<()> {
         let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM stock_level_write \
                    WHERE ended IS NULL AND NOT EXISTS ( \
                        SELECT 1 FROM outbox o WHERE o.exchange_id = stock_level_write.exchange_id \
@@ -127,7 +130,12 @@ impl WriteTransaction {
     }
 
     /// Applies the event of a stock level in a replay.
-    pub async fn apply_write_event(&mut self, kind: &str, detail: &str, position: Position) -> Result<()> {
+    pub(crate) async fn apply_write_event(
+        &mut self,
+        kind: &str,
+        detail: &str,
+        position: Position,
+    ) -> Result<()> {
         let sql = "SELECT w.exchange_id, CAST($1->>'sent_ms' AS BIGINT) AS sent_ms, w.product, w.warehouse_id, \
                        w.before, w.written \
                    FROM product p JOIN stock_level_write w ON w.product = p.id \

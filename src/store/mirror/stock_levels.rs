@@ -86,7 +86,7 @@ pub struct StockLevelRow {
 
 /// Stock level as a plan saw it.
 #[derive(Clone, Debug)]
-pub struct PlannedStockLevel {
+pub(crate) struct PlannedStockLevel {
     /// The stock level.
     pub stock_level: StockLevel,
     /// Its known state.
@@ -141,7 +141,7 @@ pub(super) fn json_rows_by_key<T: Serialize, K: Ord>(rows: &[T], key: impl Fn(&T
 impl Store {
     /// Returns these stock levels in their order, some maybe equal, under the platform's spelling where it is
     /// known.
-    pub async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
+    pub(crate) async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
         if levels.is_empty() {
             return Ok(Vec::new());
         }

@@ -7,7 +7,7 @@ use sqlx_macros::FromRow;
 
 /// Storefront, as `storefront list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct StorefrontRow {
+pub(crate) struct StorefrontRow {
     /// Storefront.
     pub id: i64,
     /// Name.
@@ -25,7 +25,7 @@ pub struct StorefrontRow {
 
 /// Listing template, as `template list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct TemplateRow {
+pub(crate) struct TemplateRow {
     /// Template.
     pub id: i64,
     /// Storefront.
@@ -40,7 +40,7 @@ pub struct TemplateRow {
 
 impl Store {
     /// Lists the storefronts, also those that the platform no longer lists.
-    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>> {
+    pub(crate) async fn storefront_list(&self) -> Result<Vec<StorefrontRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
@@ -48,13 +48,13 @@ impl Store {
     }
 
     /// Returns the storefronts that the platform lists.
-    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>> {
+    pub(crate) async fn storefront_ids(&self) -> Result<Vec<StorefrontId>> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
         self.fetch_column(sql, (), "read the storefronts").await
     }
 
     /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
-    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>> {
+    pub(crate) async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>> {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE CAST($1 AS BIGINT) IS NULL OR storefront_id = $1 \

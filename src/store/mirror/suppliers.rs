@@ -6,7 +6,7 @@ use sqlx_macros::FromRow;
 
 /// Supplier, as `supplier list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct SupplierRow {
+pub(crate) struct SupplierRow {
     /// Supplier.
     pub id: i64,
     /// Name.
@@ -23,7 +23,7 @@ pub struct SupplierRow {
 
 impl Store {
     /// Lists the suppliers, also those that the platform no longer lists.
-    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>> {
+    pub(crate) async fn supplier_list(&self) -> Result<Vec<SupplierRow>> {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";

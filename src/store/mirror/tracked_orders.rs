@@ -13,9 +13,9 @@ use sqlx_macros::FromRow;
 use std::time::Duration;
 
 /// Time without news after which an order or a shipment is read less often; it covers a weekend.
-pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+pub(crate) const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Interval at which quiet orders and shipments are read.
-pub const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
 /// created by mistake is mostly cancelled soon.
 const CLOSED_READ_DELAY: Duration = Duration::from_secs(5 * 60);
@@ -27,7 +27,7 @@ const COUNTS_ROWS_MAX: u32 = 2000;
 
 /// Tracked order with its known state.
 #[derive(Clone, Debug, FromRow)]
-pub struct OrderRow {
+pub(crate) struct OrderRow {
     /// Order.
     pub order_id: i64,
     /// Time at which its least recently described line was described, or the order where it has no line.
@@ -50,7 +50,7 @@ pub struct OrderRow {
 
 /// State of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrderState {
+pub(crate) enum OrderState {
     /// Never read.
     Unread,
     /// The platform shows no line and never did: the id may be that of no order.
@@ -69,7 +69,7 @@ pub enum OrderState {
 
 impl OrderState {
     /// Returns the name in lists and `--json`.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Unread => "unread",
             Self::NoLines => "no lines",
@@ -84,7 +84,7 @@ impl OrderState {
 
 impl OrderRow {
     /// Returns the state at `now`.
-    pub fn state(&self, now: Timestamp) -> OrderState {
+    pub(crate) fn state(&self, now: Timestamp) -> OrderState {
         let is_quiet = self.changed_ms.is_some_and(|at| now.duration_since(Timestamp(at)) >= QUIET_AFTER);
         match (self.observed_ms, self.closed_ms) {
             (None, _) => OrderState::Unread,
@@ -100,7 +100,7 @@ impl OrderRow {
 
 /// Tracked orders to be read, least recently read first.
 #[derive(Clone, Debug, Default)]
-pub struct OrdersDue {
+pub(crate) struct OrdersDue {
     /// Orders that a person named.
     pub named: Vec<OrderId>,
     /// Open orders.
@@ -111,7 +111,7 @@ pub struct OrdersDue {
 
 /// Order that a person named.
 #[derive(Clone, Copy, Debug, FromRow)]
-pub struct RequestedOrder {
+pub(crate) struct RequestedOrder {
     /// Id of the request; later requests have larger ids.
     pub id: i64,
     /// Order.
@@ -120,7 +120,7 @@ pub struct RequestedOrder {
 
 impl Store {
     /// Returns the tracked orders to be read at `now`, least recently read first.
-    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue> {
+    pub(crate) async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue> {
         let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
                        unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
                        FROM work_queue ORDER BY exchange_id DESC LIMIT $6), \
@@ -166,7 +166,7 @@ impl Store {
     ///
     /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
     /// tracked order that shows a line and is not among `without`.
-    pub async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>> {
+    pub(crate) async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \
                        WHERE o.id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
@@ -180,7 +180,10 @@ impl Store {
     }
 
     /// Returns the order that was named last and is not among `without`.
-    pub async fn order_read_request_last(&self, without: &[OrderId]) -> Result<Option<RequestedOrder>> {
+    pub(crate) async fn order_read_request_last(
+        &self,
+        without: &[OrderId],
+    ) -> Result<Option<RequestedOrder>> {
         let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                    ORDER BY a.id DESC LIMIT 1";
@@ -188,12 +191,12 @@ impl Store {
     }
 
     /// Lists the tracked orders with their known state.
-    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>> {
+    pub(crate) async fn tracked_order_list(&self) -> Result<Vec<OrderRow>> {
         self.fetch_all(ORDER_ROWS, (None::<i64>,), "list the tracked orders").await
     }
 
     /// Returns the known state of an order, tracked or not; `None`: it was never read.
-    pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>> {
+    pub(crate) async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
         self.fetch_optional(sqlx::AssertSqlSafe(sql), (order.0,), "read the state of an order").await
     }
@@ -227,13 +230,13 @@ impl WriteTransaction {
     }
 
     /// Removes the request for an order that was read; a request that came later stays.
-    pub async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<()> {
+    pub(crate) async fn order_read_request_done(&mut self, request: RequestedOrder) -> Result<()> {
         let sql = "DELETE FROM order_read_request WHERE order_id = $1 AND id <= $2";
         self.execute(sql, (request.order_id, request.id), "remove the read request of an order").await
     }
 
     /// Stops tracking orders and returns their number.
-    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64> {
+    pub(crate) async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64> {
         let sql = "DELETE FROM tracked_order \
                    WHERE order_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
         self.execute_counting(sql, (json_rows(orders),), "stop tracking orders").await

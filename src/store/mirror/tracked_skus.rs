@@ -10,14 +10,14 @@ use sqlx::types::Json;
 use sqlx_macros::FromRow;
 
 /// Event of a SKU whose product a create in doubt proved to have created.
-pub const SKU_DISCOVERED: &str = "sku.discovered";
+pub(crate) const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
 
 /// SKU that the platform does not return.
 #[derive(Clone, Debug, FromRow)]
-pub struct MissingSkuRow {
+pub(crate) struct MissingSkuRow {
     /// SKU.
     pub sku: String,
     /// Time since which it is missing, in milliseconds since 1970.
@@ -37,7 +37,7 @@ pub struct StalestProgress {
 
 impl StalestProgress {
     /// Returns true if the run has taken only SKUs that were never read.
-    pub fn is_at_never_read(&self) -> bool {
+    pub(crate) fn is_at_never_read(&self) -> bool {
         self.never_read.is_some()
     }
 }
@@ -68,13 +68,13 @@ impl Store {
     }
 
     /// Returns true if exactly this spelling is tracked.
-    pub async fn is_sku_tracked(&self, sku: &str) -> Result<bool> {
+    pub(crate) async fn is_sku_tracked(&self, sku: &str) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku WHERE sku = $1)";
         self.fetch_value(sql, (sku,), "look for a tracked SKU").await
     }
 
     /// Returns the SKUs that the platform is proved not to return, those that went last first.
-    pub async fn missing_skus(&self) -> Result<Vec<MissingSkuRow>> {
+    pub(crate) async fn missing_skus(&self) -> Result<Vec<MissingSkuRow>> {
         let sql = "SELECT p.sku, p.missing_since_ms AS since_ms, t.sku IS NOT NULL AS is_tracked FROM product p \
                    LEFT JOIN tracked_sku t ON t.sku = p.sku WHERE p.missing_since_ms IS NOT NULL \
                    ORDER BY p.missing_since_ms DESC, p.sku";
@@ -145,7 +145,7 @@ impl WriteTransaction {
     }
 
     /// Stops tracking SKUs; a later discovery does not track them again.
-    pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64> {
+    pub(crate) async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64> {
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT atom FROM json_each($1))";
         self.execute_counting(sql, (json_rows(skus),), "stop tracking SKUs").await
     }
@@ -157,7 +157,7 @@ impl WriteTransaction {
     }
 
     /// Records the SKU of a product that a create in doubt created, with its event for a replay.
-    pub async fn discovered_sku_created(
+    pub(crate) async fn discovered_sku_created(
         &mut self,
         exchange: ExchangeId,
         sku: &Sku,
@@ -169,7 +169,7 @@ impl WriteTransaction {
     }
 
     /// Applies the event [`SKU_DISCOVERED`] in a replay.
-    pub async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
+    pub(crate) async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
         let sql =
             "INSERT INTO discovered_sku (sku, exchange_id) SELECT $1, CAST($2->>'exchange_id' AS BIGINT)";
         self.execute(sql, (sku, detail), "record a created SKU").await

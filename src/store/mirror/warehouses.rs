@@ -7,7 +7,7 @@ use sqlx_macros::FromRow;
 
 /// Warehouse, as `warehouse list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct WarehouseRow {
+pub(crate) struct WarehouseRow {
     /// Warehouse.
     pub id: i64,
     /// Name.
@@ -27,7 +27,7 @@ pub struct WarehouseRow {
 
 impl Store {
     /// Lists the warehouses, also those that the platform no longer lists.
-    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>> {
+    pub(crate) async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>> {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";

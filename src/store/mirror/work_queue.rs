@@ -9,11 +9,11 @@ use sqlx::types::Json;
 use sqlx_macros::FromRow;
 
 /// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
-pub type WorkQueueCounts = [Option<i64>; 12];
+pub(crate) type WorkQueueCounts = [Option<i64>; 12];
 
 /// Difference between the counts and the newest row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkQueueDifference {
+pub(crate) struct WorkQueueDifference {
     /// True if any count differs or there was no row.
     pub any_differs: bool,
     /// True if there was a row and a count of sales orders differs.
@@ -34,7 +34,7 @@ fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
 
 /// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct WorkQueueRow {
+pub(crate) struct WorkQueueRow {
     /// Time at which they were first seen, RFC 3339.
     pub observed_at: String,
     /// `NewPurchaseOrders`.
@@ -65,7 +65,7 @@ pub struct WorkQueueRow {
 
 impl Store {
     /// Returns the newest counts, newest first; each row holds until the next.
-    pub async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
+    pub(crate) async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT $1"
@@ -76,7 +76,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Records the counts and returns the difference from the newest row.
-    pub async fn mirror_work_queue(
+    pub(crate) async fn mirror_work_queue(
         &mut self,
         exchange: ExchangeId,
         observed_at: Timestamp,

@@ -11,7 +11,11 @@ const ACKNOWLEDGED: &str = "outbox.acknowledged";
 
 impl WriteTransaction {
     /// Acknowledges a rejected change; an acknowledged one stays as it is.
-    pub async fn outbox_acknowledge(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
+    pub(crate) async fn outbox_acknowledge(
+        &mut self,
+        key: &str,
+        at: Timestamp,
+    ) -> Result<DecisionResult<()>> {
         let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = $1";
         let found: Option<(ChangeState, Option<i64>)> =
             self.fetch_optional(sql, (key,), "read the change to acknowledge").await?;

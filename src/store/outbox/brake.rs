@@ -29,7 +29,7 @@ impl Store {
     ///
     /// A write in flight or in doubt counts, because it may take effect. The stock levels of `projected`, in
     /// the platform's spelling, do not count as emptied, because the caller counts them.
-    pub async fn brake_hour_counts(
+    pub(crate) async fn brake_hour_counts(
         &self,
         since: Timestamp,
         projected: &[(&str, i64)],
@@ -67,7 +67,7 @@ impl Store {
 
     /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
     /// number of changes.
-    pub async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>> {
+    pub(crate) async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>> {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
                        WHERE w.change_id = o.id) AS trip \

@@ -97,14 +97,14 @@ pub struct ChangeRow {
 
 impl ChangeRow {
     /// Returns true if the change has this reason.
-    pub fn has_reason(&self, reason: Reason) -> bool {
+    pub(crate) fn has_reason(&self, reason: Reason) -> bool {
         self.reason.as_deref() == Some(reason.as_str())
     }
 }
 
 /// Open change of a stock level.
 #[derive(Clone, Debug, FromRow)]
-pub struct OpenChange {
+pub(crate) struct OpenChange {
     /// The change.
     #[sqlx(flatten)]
     pub change: ChangeRow,
@@ -117,7 +117,7 @@ pub struct OpenChange {
 /// Part of the outbox that a run has taken in: the pending changes up to one of the bulk, one of an operator and a
 /// position.
 #[derive(Clone, Copy, Debug)]
-pub struct OutboxMark {
+pub(crate) struct OutboxMark {
     bulk: ChangeId,
     urgent: ChangeId,
     position: Position,
@@ -131,7 +131,7 @@ impl Default for OutboxMark {
 
 /// Pending change without its body.
 #[derive(Clone, Debug)]
-pub struct NewChange {
+pub(crate) struct NewChange {
     /// The change.
     pub id: ChangeId,
     /// Stock level of a quantity change; `None` for other kinds and for an invalid SKU or warehouse.
@@ -245,7 +245,10 @@ pub(super) const CHANGE_BY_KEY: &str = concat!(change_rows!(), " WHERE key = $1"
 
 impl Store {
     /// Returns the keys of the pending changes of a window.
-    pub async fn outbox_pending_keys(&self, window: &OutboxWindow) -> Result<BTreeMap<ChangeId, String>> {
+    pub(crate) async fn outbox_pending_keys(
+        &self,
+        window: &OutboxWindow,
+    ) -> Result<BTreeMap<ChangeId, String>> {
         let sql = "SELECT id, key FROM outbox WHERE state = 'pending' AND priority IN (0, 1) \
                    AND (id > $1 AND id <= $2 OR priority = 1 AND id <= $3)";
         let values = (window.after, window.until, window.urgent_until);
@@ -256,7 +259,7 @@ impl Store {
 
     /// Returns the pending changes of a window that were inserted after `seen`, and those that became pending again
     /// since, operators' first, then by id. Their bodies are not read. Updates `seen`.
-    pub async fn outbox_new_changes(
+    pub(crate) async fn outbox_new_changes(
         &self,
         window: &OutboxWindow,
         seen: &mut OutboxMark,
@@ -290,7 +293,7 @@ impl Store {
     }
 
     /// Returns those of these changes that are pending, by id.
-    pub async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>> {
+    pub(crate) async fn outbox_pending_of(&self, changes: &[ChangeId]) -> Result<Vec<ChangeRow>> {
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -303,7 +306,7 @@ impl Store {
 
     /// Returns the pending changes that are no quantities, or the shipments and tracking numbers among them alone;
     /// operators' first, then by id.
-    pub async fn outbox_deliveries(&self, shipments_alone: bool) -> Result<Vec<ChangeRow>> {
+    pub(crate) async fn outbox_deliveries(&self, shipments_alone: bool) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE state = 'pending' AND kind NOT IN ('quantity.set', 'quantity.adjust') \
@@ -315,7 +318,7 @@ impl Store {
     /// Returns the pending and held changes of these stock levels in a window, under all their spellings, by id.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn outbox_open_changes(
+    pub(crate) async fn outbox_open_changes(
         &self,
         window: &OutboxWindow,
         levels: &[StockLevel],
@@ -331,7 +334,7 @@ impl Store {
 
     /// Returns the stock levels of held changes in a window for which a later count was applied, as the changes
     /// name them.
-    pub async fn outbox_superseded(&self, window: &OutboxWindow) -> Result<Vec<StockLevel>> {
+    pub(crate) async fn outbox_superseded(&self, window: &OutboxWindow) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.id > $1 AND o.id <= $2 AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 \
@@ -351,7 +354,7 @@ impl Store {
     }
 
     /// Returns the changes that may create a product: pending, sending or in doubt.
-    pub async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>> {
+    pub(crate) async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
             " WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
@@ -390,7 +393,7 @@ impl Store {
     }
 
     /// Returns the keys of these changes.
-    pub async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
+    pub(crate) async fn outbox_keys(&self, changes: &[ChangeId]) -> Result<BTreeMap<ChangeId, String>> {
         if changes.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -401,7 +404,7 @@ impl Store {
     }
 
     /// Returns the number of changes in each state.
-    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>> {
+    pub(crate) async fn outbox_counts(&self) -> Result<Vec<(String, i64)>> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
         self.fetch_all(sql, (), "count the changes").await
     }
@@ -409,7 +412,7 @@ impl Store {
     /// Returns (kind, state, number) of the changes in a final state.
     ///
     /// A program may have inserted any text as a kind. All kinds but `kinds` are counted as `other`.
-    pub async fn outbox_final_counts(&self, kinds: &[&str]) -> Result<Vec<(String, String, i64)>> {
+    pub(crate) async fn outbox_final_counts(&self, kinds: &[&str]) -> Result<Vec<(String, String, i64)>> {
         let sql = "SELECT CASE WHEN kind IN (SELECT atom FROM json_each($1)) THEN kind ELSE 'other' END AS kind, \
                           state, count(*) FROM outbox \
                    WHERE state IN ('applied', 'rejected', 'cancelled') GROUP BY 1, 2";
@@ -417,7 +420,7 @@ impl Store {
     }
 
     /// Returns the number of held changes whose quantity a person must decide.
-    pub async fn outbox_open_conflicts(&self) -> Result<i64> {
+    pub(crate) async fn outbox_open_conflicts(&self) -> Result<i64> {
         let sql = "SELECT count(*) FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') \
                    AND state = 'held' AND reason IN ('conflict', 'stale_base', 'mismatch')";
         self.fetch_value(sql, (), "count the conflicts").await

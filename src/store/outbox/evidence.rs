@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Evidence stored with the claim of a change that is no quantity; later decisions need nothing else.
 #[derive(Clone, Debug, Serialize)]
-pub struct ClaimEvidence {
+pub(crate) struct ClaimEvidence {
     /// The change.
     pub id: ChangeId,
     /// Name of its kind.
@@ -23,7 +23,7 @@ pub struct ClaimEvidence {
 
 /// Change that another change names by its key, for the shipment that it creates.
 #[derive(Clone, Debug, FromRow)]
-pub struct ReferencedChange {
+pub(crate) struct ReferencedChange {
     /// Kind.
     pub kind: String,
     /// State.
@@ -34,7 +34,7 @@ pub struct ReferencedChange {
 
 impl Store {
     /// Returns the ordering keys of the changes in flight or in doubt.
-    pub async fn delivery_keys_in_flight(&self) -> Result<BTreeSet<String>> {
+    pub(crate) async fn delivery_keys_in_flight(&self) -> Result<BTreeSet<String>> {
         let sql = "SELECT d.ordering_key FROM outbox o JOIN delivery d ON d.change_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
         let keys = self.fetch_column(sql, (), "read the ordering keys of the changes in flight").await?;
@@ -42,7 +42,7 @@ impl Store {
     }
 
     /// Returns kind, state and created id of the change with this key.
-    pub async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>> {
+    pub(crate) async fn delivery_by_key(&self, key: &str) -> Result<Option<ReferencedChange>> {
         let sql = "SELECT o.kind, o.state, d.created_id FROM outbox o \
                    LEFT JOIN delivery d ON d.change_id = o.id \
                    WHERE o.key = $1";
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// Returns the change that created this shipment.
-    pub async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>> {
+    pub(crate) async fn shipment_creator(&self, shipment: ShipmentId) -> Result<Option<ChangeId>> {
         let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = $1";
         let creator =
             self.fetch_optional(sql, (shipment,), "find the change that created a shipment").await?;
@@ -60,7 +60,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Stores the evidence of changes, as a part of the claim.
-    pub async fn delivery_evidence_store(&mut self, claims: &[ClaimEvidence]) -> Result<()> {
+    pub(crate) async fn delivery_evidence_store(&mut self, claims: &[ClaimEvidence]) -> Result<()> {
         if claims.is_empty() {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl WriteTransaction {
     }
 
     /// Stores the id of the object that a change created; a change without a stored claim has no row.
-    pub async fn delivery_created(&mut self, change: ChangeId, created_id: i64) -> Result<()> {
+    pub(crate) async fn delivery_created(&mut self, change: ChangeId, created_id: i64) -> Result<()> {
         let sql = "UPDATE delivery SET created_id = $2 WHERE change_id = $1";
         self.execute(sql, (change, created_id), "store the id of a created object").await
     }
@@ -87,7 +87,7 @@ impl WriteTransaction {
     }
 
     /// Deletes the request to adopt a shipment.
-    pub async fn adoption_end(&mut self, change: ChangeId) -> Result<()> {
+    pub(crate) async fn adoption_end(&mut self, change: ChangeId) -> Result<()> {
         let sql = "DELETE FROM adoption WHERE change_id = $1";
         self.execute(sql, (change,), "delete the request to adopt a shipment").await
     }

@@ -12,7 +12,7 @@ use sqlx_macros::FromRow;
 
 /// Change of a call with at least one change in doubt; the call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
-pub struct InDoubtRow {
+pub(crate) struct InDoubtRow {
     /// The change.
     pub id: ChangeId,
     /// Key, chosen by the caller.
@@ -50,7 +50,7 @@ pub struct InDoubtRow {
 
 /// Shipment that a person names as the result of a change in doubt.
 #[derive(Clone, Debug, FromRow)]
-pub struct AdoptionRow {
+pub(crate) struct AdoptionRow {
     /// The change.
     pub change_id: ChangeId,
     /// Key of the change.
@@ -99,7 +99,7 @@ LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.case_key, w.warehouse_id, w
 
 impl Store {
     /// Returns all changes of every call with at least one change in doubt.
-    pub async fn in_doubt_list(&self) -> Result<Vec<InDoubtRow>> {
+    pub(crate) async fn in_doubt_list(&self) -> Result<Vec<InDoubtRow>> {
         let sql = format!(
             "{IN_DOUBT_ROWS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
                  WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt') ORDER BY o.id"
@@ -108,14 +108,14 @@ impl Store {
     }
 
     /// Returns the number of stock levels in a call, including those that were decided since.
-    pub async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64> {
+    pub(crate) async fn call_entry_count(&self, exchange: ExchangeId) -> Result<i64> {
         let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM change_transition m \
                        JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = $1) w";
         self.fetch_value(sql, (exchange,), "count the stock levels of a call").await
     }
 
     /// Returns the shipments to be adopted.
-    pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>> {
+    pub(crate) async fn adoption_list(&self) -> Result<Vec<AdoptionRow>> {
         let sql = "SELECT a.change_id, o.key, o.state, d.evidence, a.shipment_id \
                    FROM adoption a \
                    JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id \
@@ -124,7 +124,7 @@ impl Store {
     }
 
     /// Returns the evidence of a change and its later checks as one JSON object.
-    pub async fn change_evidence(&self, change: ChangeId) -> Result<Value> {
+    pub(crate) async fn change_evidence(&self, change: ChangeId) -> Result<Value> {
         let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = $1), \
                        'made_id', (SELECT created_id FROM delivery WHERE change_id = $1), \
                        'looks', (SELECT json(json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
@@ -137,7 +137,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Stores the result of a check for some changes.
-    pub async fn in_doubt_check_store(
+    pub(crate) async fn in_doubt_check_store(
         &mut self,
         exchange: ExchangeId,
         sent_at: Timestamp,

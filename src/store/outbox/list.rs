@@ -17,7 +17,7 @@ const NAMESAKES_MAX: i64 = 5;
 
 /// Filter for a list of changes.
 #[derive(Clone, Debug, Default)]
-pub struct OutboxFilter {
+pub(crate) struct OutboxFilter {
     /// True to leave out applied, cancelled and acknowledged changes.
     pub is_open: bool,
     /// States to include; empty: all.
@@ -40,7 +40,7 @@ pub struct OutboxFilter {
 
 /// Changes with one state and reason.
 #[derive(Clone, Debug, FromRow)]
-pub struct OutboxGroup {
+pub(crate) struct OutboxGroup {
     /// State.
     pub state: ChangeState,
     /// Code of the reason.
@@ -51,7 +51,7 @@ pub struct OutboxGroup {
 
 /// Change that an operator names by its key, its id or the first characters of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamedChange {
+pub(crate) enum NamedChange {
     /// Key of the only change.
     Found(String),
     /// Keys of the first of several changes.
@@ -76,7 +76,7 @@ const IS_OPEN: &str = "AND id IN (SELECT id FROM outbox WHERE state = 'pending' 
 
 impl Store {
     /// Lists changes, newest first.
-    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
+    pub(crate) async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let columns = change_columns!();
         let open = open_condition(filter);
         let sql = format!("{columns} {FILTERED} {open} ORDER BY id DESC LIMIT $9");
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Returns the groups of all changes that the filter includes, without its limit.
-    pub async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
+    pub(crate) async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
         let open = open_condition(filter);
         let sql = format!(
             "SELECT state, reason, count(*) AS changes {FILTERED} {open} \
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// Returns the keys of all open changes that the filter includes, oldest first, without its limit.
-    pub async fn outbox_open_keys(&self, filter: &OutboxFilter) -> Result<Vec<String>> {
+    pub(crate) async fn outbox_open_keys(&self, filter: &OutboxFilter) -> Result<Vec<String>> {
         let sql = AssertSqlSafe(format!("SELECT key {FILTERED} {IS_OPEN} ORDER BY id"));
         let keys: Vec<LossyText> =
             self.fetch_column(sql, filter_values(filter), "read the keys of the list").await?;
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Finds the change with this key; else the only one with this id or with a key that begins so.
-    pub async fn outbox_find_named(&self, name: &str) -> Result<NamedChange> {
+    pub(crate) async fn outbox_find_named(&self, name: &str) -> Result<NamedChange> {
         let sql = "SELECT key FROM outbox WHERE key = $1 OR id = $2 \
                    UNION SELECT key FROM (SELECT key FROM outbox WHERE key >= $1 AND key < $3 \
                                           ORDER BY key LIMIT $4) n";

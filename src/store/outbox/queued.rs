@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// Change with its state and the reason of that.
 #[derive(Clone, Debug, FromRow)]
-pub struct QueuedChange {
+pub(crate) struct QueuedChange {
     /// Id.
     pub id: ChangeId,
     /// Key.
@@ -26,14 +26,14 @@ pub struct QueuedChange {
 
 impl Store {
     /// Returns the changes with these keys, by id.
-    pub async fn outbox_queued(&self, keys: &[&str]) -> Result<Vec<QueuedChange>> {
+    pub(crate) async fn outbox_queued(&self, keys: &[&str]) -> Result<Vec<QueuedChange>> {
         let sql = "SELECT id, key, state, reason, detail FROM outbox \
                    WHERE key IN (SELECT atom FROM json_each($1)) ORDER BY id";
         self.fetch_all(sql, (json_rows(keys),), "read the queued changes").await
     }
 
     /// Returns true if one of the changes with these keys is pending, being sent or in doubt.
-    pub async fn outbox_has_outstanding(&self, keys: &[&str]) -> Result<bool> {
+    pub(crate) async fn outbox_has_outstanding(&self, keys: &[&str]) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE key IN (SELECT atom FROM json_each($1)) \
                    AND state IN ('pending', 'sending', 'in_doubt'))";
         self.fetch_value(sql, (json_rows(keys),), "read the states of the queued changes").await
@@ -42,7 +42,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Returns the keys ever inserted that begin so, in their order, for each of these beginnings that has one.
-    pub async fn outbox_keys_by_beginning(
+    pub(crate) async fn outbox_keys_by_beginning(
         &mut self,
         beginnings: impl Iterator<Item = String>,
     ) -> Result<HashMap<String, Vec<String>>> {
@@ -61,7 +61,10 @@ impl WriteTransaction {
     /// Returns the first key of an imported file, and the time of its insertion unless it was pruned.
     ///
     /// The file is known by the digest of its content, which is a part of its keys.
-    pub async fn outbox_first_import(&mut self, digest: &str) -> Result<Option<(String, Option<String>)>> {
+    pub(crate) async fn outbox_first_import(
+        &mut self,
+        digest: &str,
+    ) -> Result<Option<(String, Option<String>)>> {
         let sql = "SELECT k.key, o.created_at FROM change_key k LEFT JOIN outbox o ON o.key = k.key \
                    WHERE k.key LIKE '%:' || $1 || ':%' ORDER BY o.id LIMIT 1";
         let row: Option<(LossyText, Option<String>)> =

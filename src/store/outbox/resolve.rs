@@ -27,14 +27,14 @@ pub struct ResolutionEffect {
 }
 
 /// Accepted decision, or the reason for its refusal as a sentence.
-pub type DecisionResult<T> = Result<T, String>;
+pub(crate) type DecisionResult<T> = Result<T, String>;
 
 /// Fact against which a number is measured: quantity, own delta, time of observation.
 type CurrentFact = (i64, i64, Option<i64>);
 
 impl Store {
     /// Checks that a release lets the change with this key go on.
-    pub async fn outbox_check_release(&self, key: &str) -> Result<DecisionResult<()>> {
+    pub(crate) async fn outbox_check_release(&self, key: &str) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_show(key).await? else { return Ok(Err(unknown_key())) };
         Ok(change_status(&change).and_then(|status| status.check_release()))
     }

@@ -32,14 +32,14 @@ pub struct SuspectedAbsenceRow {
 
 impl Store {
     /// Returns all rows.
-    pub async fn suspected_absence_list(&self) -> Result<Vec<SuspectedAbsenceRow>> {
+    pub(crate) async fn suspected_absence_list(&self) -> Result<Vec<SuspectedAbsenceRow>> {
         let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, checks \
                    FROM suspected_absence ORDER BY subject";
         self.fetch_all(sql, (), "read the suspected absences").await
     }
 
     /// Returns the changes held because answers lacked a record that they name, each with its row.
-    pub async fn suspected_absence_held(&self) -> Result<Vec<(ChangeId, SuspectedAbsenceRow)>> {
+    pub(crate) async fn suspected_absence_held(&self) -> Result<Vec<(ChangeId, SuspectedAbsenceRow)>> {
         #[derive(FromRow)]
         struct HeldChangeRow {
             id: ChangeId,
@@ -63,14 +63,18 @@ impl Store {
     }
 
     /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
-    pub async fn order_line_unshown(&self, order: OrderId, shown: &[LineItemId]) -> Result<Option<i64>> {
+    pub(crate) async fn order_line_unshown(
+        &self,
+        order: OrderId,
+        shown: &[LineItemId],
+    ) -> Result<Option<i64>> {
         let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = $1 AND missing_since_ms IS NULL \
                    AND line_item_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))";
         self.fetch_value(sql, (order, json_rows(shown)), "find a line that an answer lacks").await
     }
 
     /// Returns an item of the shipment that is not among `shown`; a single list does not prove it absent.
-    pub async fn shipment_item_unshown(
+    pub(crate) async fn shipment_item_unshown(
         &self,
         shipment: ShipmentId,
         shown: &[ShipmentItemId],
@@ -84,7 +88,7 @@ impl Store {
     ///
     /// The change names a line known only in another order, an item known only in another shipment, or a
     /// storefront that no list held. The platform documents its refusal of such a storefront.
-    pub async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool> {
+    pub(crate) async fn change_is_contradicted(&self, change: ChangeId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
                        WHERE o.id = $1 AND o.kind = 'shipment.create' \
                          AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.line_item_id = \
@@ -127,7 +131,7 @@ impl WriteTransaction {
     }
 
     /// Deletes the row of a subject, because the record is present or its change is final.
-    pub async fn suspected_absence_end(&mut self, subject: &str) -> Result<()> {
+    pub(crate) async fn suspected_absence_end(&mut self, subject: &str) -> Result<()> {
         let sql = "DELETE FROM suspected_absence WHERE subject = $1";
         self.execute(sql, (subject,), "delete a suspected absence").await
     }

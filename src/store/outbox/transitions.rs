@@ -61,7 +61,7 @@ macro_rules! transition {
 
 impl Store {
     /// Returns the changes that are `sending`.
-    pub async fn outbox_sending(&self) -> Result<Vec<ChangeId>> {
+    pub(crate) async fn outbox_sending(&self) -> Result<Vec<ChangeId>> {
         let sql =
             "SELECT id FROM outbox WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'";
         self.fetch_column(sql, (), "read the changes being sent").await
@@ -110,7 +110,7 @@ impl WriteTransaction {
     }
 
     /// Moves changes that are in `from` and returns the ids of those that were moved.
-    pub async fn outbox_transition_each(
+    pub(crate) async fn outbox_transition_each(
         &mut self,
         from: ChangeState,
         moves: &[ChangeOutcome],
@@ -123,7 +123,7 @@ impl WriteTransaction {
     }
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
-    pub async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
+    pub(crate) async fn outbox_date_future(&mut self, changes: &[ChangeId], at: Timestamp) -> Result<()> {
         let sql = "UPDATE outbox SET revision = revision + 1, dated_at = $2 \
                    WHERE id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                      AND dated_at IS NULL AND created_at > $2";
@@ -147,7 +147,7 @@ impl WriteTransaction {
     }
 
     /// Returns true if these changes are claimed for the exchange.
-    pub async fn outbox_was_claimed(
+    pub(crate) async fn outbox_was_claimed(
         &mut self,
         exchange: ExchangeId,
         claims: &[ClaimedChange],
@@ -174,7 +174,7 @@ impl WriteTransaction {
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
-    pub async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<()> {
+    pub(crate) async fn quantity_policies_store(&mut self, policies: &[(i64, &str)]) -> Result<()> {
         self.execute("DELETE FROM quantity_policy", (), "write the policies").await?;
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT CAST(value->>0 AS BIGINT), value->>1 FROM json_each($1)";

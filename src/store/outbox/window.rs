@@ -16,7 +16,7 @@ const NO_END: ChangeId = ChangeId(i64::MAX);
 /// Part of the outbox that a push plans at once: the open changes between two ids, and the first pending changes of
 /// operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutboxWindow {
+pub(crate) struct OutboxWindow {
     pub(super) after: ChangeId,
     pub(super) until: ChangeId,
     pub(super) urgent_until: ChangeId,
@@ -24,7 +24,7 @@ pub struct OutboxWindow {
 
 impl OutboxWindow {
     /// Returns the last id of the window; `None` if no change is behind it.
-    pub fn end(&self) -> Option<ChangeId> {
+    pub(crate) fn end(&self) -> Option<ChangeId> {
         (self.until != NO_END).then_some(self.until)
     }
 
@@ -62,7 +62,7 @@ macro_rules! window_end {
 
 impl Store {
     /// Returns the window after a change.
-    pub async fn outbox_window(&self, after: ChangeId) -> Result<OutboxWindow> {
+    pub(crate) async fn outbox_window(&self, after: ChangeId) -> Result<OutboxWindow> {
         let sql = window_end!(concat!(
             first_open!("state = 'pending' AND priority = 0"),
             " UNION ALL ",
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// Returns the number of pending changes up to an id, and of those behind it.
-    pub async fn outbox_pending_around(&self, id: ChangeId) -> Result<(u64, u64)> {
+    pub(crate) async fn outbox_pending_around(&self, id: ChangeId) -> Result<(u64, u64)> {
         let sql = "SELECT count(CASE WHEN id <= $1 THEN 1 END), count(CASE WHEN id > $1 THEN 1 END) FROM outbox \
                    WHERE state = 'pending' AND priority IN (0, 1)";
         let (within, behind): (i64, i64) = self.fetch_one(sql, (id,), "count the pending changes").await?;

@@ -7,7 +7,7 @@ use sqlx_macros::FromRow;
 
 /// Calls of one priority class and operation.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub struct CallCount {
+pub(crate) struct CallCount {
     /// Code of the priority class (lane).
     pub lane: String,
     /// Operation, as the interface lists it.
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Returns the calls since `since` by priority class and operation.
-    pub async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>> {
+    pub(crate) async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>> {
         let sql = "SELECT lane, operation, count(*) AS calls, \
                           count(*) FILTER (WHERE status = 429) AS throttled FROM exchange \
                    WHERE sent_ms >= $1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
-    pub async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
+    pub(crate) async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
         let mut counts = vec![0; minutes];
         for row in self.call_intervals(now, 60_000, i64::try_from(minutes).unwrap_or(i64::MAX)).await? {
             let index = usize::try_from(row.ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));

@@ -25,7 +25,7 @@ pub struct TransitionRow {
 
 /// Known shipment of an order that no change is known to have created.
 #[derive(Clone, Debug, FromRow)]
-pub struct CandidateShipment {
+pub(crate) struct CandidateShipment {
     /// Id.
     pub shipment_id: i64,
     /// Order line and quantity of each item.
@@ -45,7 +45,7 @@ impl Store {
     ///
     /// These are the events of its key, those of another change of its entry that moved it too, and those that
     /// released or acknowledged many changes.
-    pub async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>> {
+    pub(crate) async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE subject = $1 \
                    UNION SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM outbox o \
                        JOIN event e ON e.subject = 'outbox' AND CASE e.kind \
@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Returns the exchanges that carried a change, in order.
-    pub async fn change_exchanges(&self, change: ChangeId) -> Result<Vec<ExchangeRow>> {
+    pub(crate) async fn change_exchanges(&self, change: ChangeId) -> Result<Vec<ExchangeRow>> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = $1 \
                                               UNION SELECT exchange_id FROM outbox WHERE id = $1) ORDER BY id";
@@ -68,13 +68,13 @@ impl Store {
     }
 
     /// Returns the change with its last request; `None`: it was never sent.
-    pub async fn change_last_request(&self, change: ChangeId) -> Result<Option<InDoubtRow>> {
+    pub(crate) async fn change_last_request(&self, change: ChangeId) -> Result<Option<InDoubtRow>> {
         let sql = format!("{} WHERE o.id = $1", in_doubt::IN_DOUBT_ROWS);
         self.fetch_optional(sqlx::AssertSqlSafe(sql), (change.0,), "read the last request of a change").await
     }
 
     /// Returns the shipments of an order that a change in doubt may have created.
-    pub async fn change_candidate_shipments(&self, order: OrderId) -> Result<Vec<CandidateShipment>> {
+    pub(crate) async fn change_candidate_shipments(&self, order: OrderId) -> Result<Vec<CandidateShipment>> {
         let sql = "SELECT i.shipment_id, json(json_group_array(json_array(i.line_item_id, i.quantity))) AS items \
                    FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \
                    WHERE (s.order_id = $1 OR i.line_item_id IN \

@@ -10,7 +10,7 @@ use sqlx_macros::FromRow;
 
 /// SKU of the mirror, among those with one case key.
 #[derive(Clone, Debug, FromRow)]
-pub struct KnownSku {
+pub(crate) struct KnownSku {
     /// Row of the product.
     pub id: i64,
     /// Spelling.
@@ -28,7 +28,7 @@ pub struct KnownSku {
 
 /// Current stock level.
 #[derive(Clone, Debug, FromRow)]
-pub struct CurrentStockLevel {
+pub(crate) struct CurrentStockLevel {
     /// Warehouse.
     pub warehouse_id: i64,
     /// Name of the warehouse, where the platform lists it.
@@ -51,7 +51,7 @@ pub struct CurrentStockLevel {
 
 /// Pair (R, O) of the stock level, with the exchange or decision that set it.
 #[derive(Clone, Debug, FromRow)]
-pub struct QuantityStateRow {
+pub(crate) struct QuantityStateRow {
     /// R.
     pub quantity: i64,
     /// O.
@@ -68,7 +68,7 @@ pub struct QuantityStateRow {
 
 /// Change of the stock level, with the exchange that last carried it.
 #[derive(Clone, Debug, FromRow)]
-pub struct ExplainedChange {
+pub(crate) struct ExplainedChange {
     /// Id.
     pub id: i64,
     /// Key.
@@ -110,7 +110,7 @@ pub struct ExplainedChange {
 
 /// Event of a change other than a call: a check, a brake's trip, or a decision.
 #[derive(Clone, Debug, FromRow)]
-pub struct ExplainedEvent {
+pub(crate) struct ExplainedEvent {
     /// Position in the journal, where it has one.
     pub position: Option<i64>,
     /// Time.
@@ -127,7 +127,7 @@ pub struct ExplainedEvent {
 
 impl Store {
     /// Returns the SKUs with this case key.
-    pub async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>> {
+    pub(crate) async fn explain_skus(&self, case_key: &str) -> Result<Vec<KnownSku>> {
         let sql = "SELECT p.id, p.sku, m.product AS target_product, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
                    FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = $1 \
                    ORDER BY p.id";
@@ -135,7 +135,7 @@ impl Store {
     }
 
     /// Returns the stock levels of a product and those that changes under these spellings name.
-    pub async fn explain_stock_levels(
+    pub(crate) async fn explain_stock_levels(
         &self,
         product: Option<i64>,
         spellings: &[String],
@@ -158,7 +158,7 @@ impl Store {
     }
 
     /// Returns all pairs of a stock level, oldest first.
-    pub async fn explain_quantity_states(
+    pub(crate) async fn explain_quantity_states(
         &self,
         product: i64,
         warehouse: i64,
@@ -177,7 +177,7 @@ impl Store {
     }
 
     /// Returns the changes of a stock level under these spellings, by id.
-    pub async fn explain_changes(
+    pub(crate) async fn explain_changes(
         &self,
         spellings: &[String],
         warehouse: i64,
@@ -195,7 +195,7 @@ impl Store {
     }
 
     /// Returns checks, trips and events of these changes, and the events of their release.
-    pub async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>> {
+    pub(crate) async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>> {
         let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \

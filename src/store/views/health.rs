@@ -290,7 +290,7 @@ const SENDING: &str = "SELECT min(kind) AS kind, 'sending' AS why, count(*) AS c
                HAVING count(*) > 0";
 
 /// Summary of the run that found the keys or the address to be of another account.
-pub const OTHER_ACCOUNT: &str = "the address or the key is of another account";
+pub(crate) const OTHER_ACCOUNT: &str = "the address or the key is of another account";
 const IS_OTHER_ACCOUNT: &str = "SELECT EXISTS (SELECT 1 FROM run WHERE id = (SELECT max(id) FROM run) \
                AND session_id = (SELECT max(id) FROM session) AND summary = $1)";
 
@@ -300,7 +300,7 @@ const TRACKS_NOTHING: &str =
 
 impl Store {
     /// Returns the rows for the judgement of what keeps a change from being sent. They are read quickly at any backlog.
-    pub async fn obstacle_rows(&self, now: Timestamp) -> Result<HealthRows> {
+    pub(crate) async fn obstacle_rows(&self, now: Timestamp) -> Result<HealthRows> {
         Ok(HealthRows {
             pauses: self.pause_list(now).await?,
             calls: self.health_calls(now, "TRUE").await?,

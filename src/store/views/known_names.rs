@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 impl Store {
     /// Returns the case keys of those of these SKUs that the platform has returned or that are tracked; `None` if
     /// no SKU at all is known, as before the first read.
-    pub async fn known_sku_keys(&self, skus: &[&Sku]) -> Result<Option<BTreeSet<String>>> {
+    pub(crate) async fn known_sku_keys(&self, skus: &[&Sku]) -> Result<Option<BTreeSet<String>>> {
         let sql = "SELECT EXISTS (SELECT 1 FROM tracked_sku) \
                        OR EXISTS (SELECT 1 FROM product WHERE product_id IS NOT NULL)";
         if !self.fetch_value::<bool>(sql, (), "look for a known SKU").await? {
@@ -26,7 +26,7 @@ impl Store {
     }
 
     /// Returns the case keys of those of these SKUs of which each product is a kit.
-    pub async fn kit_keys(&self, skus: &[&Sku]) -> Result<BTreeSet<String>> {
+    pub(crate) async fn kit_keys(&self, skus: &[&Sku]) -> Result<BTreeSet<String>> {
         let keys: BTreeSet<String> = skus.iter().map(|sku| sku.case_key()).collect();
         let sql = "SELECT case_key FROM product \
                    WHERE case_key IN (SELECT atom FROM json_each($1)) AND missing_since_ms IS NULL \
@@ -36,7 +36,7 @@ impl Store {
     }
 
     /// Returns the orders that were read or are tracked, by id.
-    pub async fn known_orders(&self) -> Result<Vec<OrderId>> {
+    pub(crate) async fn known_orders(&self) -> Result<Vec<OrderId>> {
         let sql = "SELECT order_id FROM tracked_order UNION SELECT id FROM sales_order ORDER BY order_id";
         self.fetch_column(sql, (), "read the known orders").await
     }

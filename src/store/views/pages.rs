@@ -11,7 +11,7 @@ use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
 
 /// Largest number of rows of a page.
-pub const PAGE_ROWS: i64 = 100;
+pub(crate) const PAGE_ROWS: i64 = 100;
 /// Largest number of products that one page of a search looks at.
 const SEARCHED_MAX: i64 = 10_000;
 /// Number of journal positions that one page of a search looks at; an exchange has two.
@@ -74,7 +74,7 @@ pub struct StockPage {
 
 /// Filter of a page of exchanges.
 #[derive(Clone, Debug, Default)]
-pub struct ExchangeFilter {
+pub(crate) struct ExchangeFilter {
     /// Operation, as the interface lists it.
     pub operation: Option<String>,
     /// Verdict.
@@ -87,7 +87,7 @@ pub struct ExchangeFilter {
 
 /// Calls of one lane and operation in one interval.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub struct CallInterval {
+pub(crate) struct CallInterval {
     /// Number of intervals between this one and now.
     pub ago: i64,
     /// Code of the priority class (lane).
@@ -104,7 +104,7 @@ pub struct CallInterval {
 
 impl Store {
     /// Returns position, newest change and newest run, to notice that something changed.
-    pub async fn change_mark(&self) -> Result<(i64, i64, i64)> {
+    pub(crate) async fn change_mark(&self) -> Result<(i64, i64, i64)> {
         let sql = "SELECT (SELECT position FROM journal_sequence), \
                           coalesce((SELECT max(id) FROM outbox), 0), coalesce((SELECT max(id) FROM run), 0)";
         self.fetch_one(sql, (), "read the state of the database").await
@@ -202,7 +202,10 @@ impl Store {
     }
 
     /// Returns a page of exchanges, newest first, and the position before which the next page begins.
-    pub async fn exchange_page(&self, filter: &ExchangeFilter) -> Result<(Vec<ExchangeRow>, Option<i64>)> {
+    pub(crate) async fn exchange_page(
+        &self,
+        filter: &ExchangeFilter,
+    ) -> Result<(Vec<ExchangeRow>, Option<i64>)> {
         let newest = self.journal_position().await?.0.saturating_add(1);
         let before = filter.before.unwrap_or(newest).min(newest);
         let is_searched = match filter.sku {
@@ -244,7 +247,7 @@ impl Store {
     }
 
     /// Returns the calls of the last `count` intervals of `interval_ms` before `now`.
-    pub async fn call_intervals(
+    pub(crate) async fn call_intervals(
         &self,
         now: Timestamp,
         interval_ms: i64,
@@ -258,7 +261,7 @@ impl Store {
     }
 
     /// Returns each enabled job with the age in seconds above which its data is stale.
-    pub async fn job_age_limits(&self) -> Result<Vec<(String, i64)>> {
+    pub(crate) async fn job_age_limits(&self) -> Result<Vec<(String, i64)>> {
         let sql =
             "SELECT job, 2 * interval_ms / 1000 FROM job_state WHERE enabled AND interval_ms IS NOT NULL";
         self.fetch_all(sql, (), "read the age limits of the jobs").await
@@ -266,7 +269,7 @@ impl Store {
 
     /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a supplier ships is
     /// not among them.
-    pub async fn units_to_pick(&self) -> Result<Vec<(Option<i64>, Option<String>, i64, i64)>> {
+    pub(crate) async fn units_to_pick(&self) -> Result<Vec<(Option<i64>, Option<String>, i64, i64)>> {
         let sql = "SELECT l.warehouse_id, w.name, count(*) AS lines, CAST(sum(l.quantity_left) AS BIGINT) AS units \
                    FROM sales_order o JOIN order_line_item l ON l.order_id = o.id \
                    LEFT JOIN warehouse w ON w.id = l.warehouse_id \
@@ -277,7 +280,7 @@ impl Store {
     }
 
     /// Returns the shipments of an order that have an id.
-    pub async fn order_shipments(&self, order: OrderId) -> Result<Vec<(i64, Option<String>)>> {
+    pub(crate) async fn order_shipments(&self, order: OrderId) -> Result<Vec<(i64, Option<String>)>> {
         let sql = "SELECT id, status FROM shipment WHERE order_id = $1 ORDER BY id";
         self.fetch_all(sql, (order,), "read the shipments of an order").await
     }

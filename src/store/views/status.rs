@@ -51,7 +51,7 @@ pub struct JobHealthRow {
 
 /// Counts for the summary lines.
 #[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
-pub struct MirrorCounts {
+pub(crate) struct MirrorCounts {
     /// Products that the platform returned.
     pub skus: i64,
     /// Stock levels.
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs.
-    pub async fn stock_each(
+    pub(crate) async fn stock_each(
         &self,
         skus: &[String],
         mut each: impl FnMut(Vec<StockRow>) -> bool,
@@ -111,7 +111,7 @@ impl Store {
     }
 
     /// Returns the counts of the summary lines.
-    pub async fn mirror_counts(&self) -> Result<MirrorCounts> {
+    pub(crate) async fn mirror_counts(&self) -> Result<MirrorCounts> {
         // One scan of the products serves both of their counts.
         let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS stock_levels, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
@@ -123,7 +123,7 @@ impl Store {
 
     /// Returns the changed stock levels with the units that others added since the first read, or took if
     /// negative: R − O now, less R − O then.
-    pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>> {
+    pub(crate) async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>> {
         let sql = "SELECT sku, warehouse_id, moved FROM ( \
                        SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \
                            (SELECT past.quantity - past.own_delta FROM balance_history past \

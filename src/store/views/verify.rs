@@ -7,7 +7,7 @@ use sqlx_macros::FromRow;
 
 /// Stock level in the mirror.
 #[derive(Clone, Debug, FromRow)]
-pub struct VerifyRow {
+pub(crate) struct VerifyRow {
     /// SKU, in the platform's spelling.
     pub sku: String,
     /// Warehouse.
@@ -33,7 +33,7 @@ pub struct VerifyRow {
 
 /// Size and age of the mirror.
 #[derive(Clone, Copy, Debug, Default, FromRow)]
-pub struct MirrorAge {
+pub(crate) struct MirrorAge {
     /// Number of stock levels that have not vanished.
     pub stock_levels: i64,
     /// Time at which the oldest fact was observed.
@@ -73,7 +73,7 @@ ORDER BY p.sku, b.warehouse_id";
 
 impl Store {
     /// Returns the tracked SKUs that were read longest ago.
-    pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>> {
+    pub(crate) async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>> {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    JOIN read_batch r ON r.id = p.read_batch_id \
@@ -83,12 +83,16 @@ impl Store {
     }
 
     /// Returns the stock levels of these SKUs in the mirror, after an exchange.
-    pub async fn verify_stock_levels(&self, skus: &[Sku], exchange: ExchangeId) -> Result<Vec<VerifyRow>> {
+    pub(crate) async fn verify_stock_levels(
+        &self,
+        skus: &[Sku],
+        exchange: ExchangeId,
+    ) -> Result<Vec<VerifyRow>> {
         self.fetch_all(VERIFY_ROWS, (json_rows(skus), exchange.0), "read the stock levels to compare").await
     }
 
     /// Returns size and age of the mirror.
-    pub async fn mirror_age(&self) -> Result<MirrorAge> {
+    pub(crate) async fn mirror_age(&self) -> Result<MirrorAge> {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM linked_balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
@@ -102,7 +106,7 @@ impl Store {
 
 impl MirrorAge {
     /// Returns the ages of the oldest and the median fact, in seconds.
-    pub fn ages_seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
+    pub(crate) fn ages_seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
         let age = |at: Option<i64>| at.map(|at| (now.0 - at).max(0) / 1000);
         (age(self.oldest_ms), age(self.median_ms))
     }

@@ -92,7 +92,7 @@ impl ParkedRecord {
     }
 
     /// Returns the name of the record: its SKU, or else its id at the platform.
-    pub fn subject(&self) -> Option<String> {
+    pub(crate) fn subject(&self) -> Option<String> {
         const IDS: [&str; 7] =
             ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
         let id = || {
@@ -135,7 +135,7 @@ impl<T> DecodedAnswer<T> {
 
     /// Returns true if another page follows or may follow: a full page may be the first of several unless it
     /// states the number of pages.
-    pub fn may_have_more(&self) -> bool {
+    pub(crate) fn may_have_more(&self) -> bool {
         let is_full = self.records.len() + self.parked.len() >= PageParams::MAX_SIZE as usize;
         self.has_more() || (is_full && self.page.and_then(|page| page.total_pages).is_none())
     }
@@ -144,20 +144,20 @@ impl<T> DecodedAnswer<T> {
     ///
     /// Each record is readable, no page follows, and the platform counts no more records than came. For
     /// operations called for one page only.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
     }
 
     /// Notes the platform's count of the whole list. Returns true if an earlier page had another count, so that records
     /// may have moved from page to page.
-    pub fn note_total(&self, total: &mut Option<i64>) -> bool {
+    pub(crate) fn note_total(&self, total: &mut Option<i64>) -> bool {
         let now = self.page.and_then(|page| page.total_entries);
         let before = std::mem::replace(total, now.or(*total));
         before.is_some() && before != *total
     }
 
     /// Returns true if the platform counts more records in the whole list than came.
-    pub fn counts_more_than(&self, came: usize) -> bool {
+    pub(crate) fn counts_more_than(&self, came: usize) -> bool {
         let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
         usize::try_from(counted).is_ok_and(|counted| counted > came)
     }

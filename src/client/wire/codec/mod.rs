@@ -5,10 +5,13 @@ pub(crate) mod lenient;
 mod request;
 mod write_answer;
 
-pub(crate) use envelope::Envelope;
-pub use envelope::{DecodedAnswer, MalformedBody, PageInfo, ParkedRecord};
+#[cfg(test)]
+pub(crate) use envelope::PageInfo;
+pub use envelope::{DecodedAnswer, MalformedBody};
+pub(crate) use envelope::{Envelope, ParkedRecord};
 pub(super) use envelope::{decode_list, decode_list_once, raw_records, read_list};
 pub(super) use request::RequestFields;
 pub use request::{InvalidRequest, PageParams};
+pub(crate) use write_answer::WriteAnswer;
+pub use write_answer::WriteOutcome;
 pub(super) use write_answer::{RequestEcho, decode_bare, decode_enveloped};
-pub use write_answer::{WriteAnswer, WriteOutcome};

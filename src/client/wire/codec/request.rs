@@ -36,7 +36,7 @@ pub struct PageParams {
 
 impl PageParams {
     /// Largest page of the platform (*Limits*).
-    pub const MAX_SIZE: u32 = 200;
+    pub(crate) const MAX_SIZE: u32 = 200;
 
     /// First page of the largest size.
     pub const FIRST: PageParams = PageParams { number: 1, size: Self::MAX_SIZE };
@@ -47,12 +47,12 @@ impl PageParams {
     }
 
     /// Returns the next page.
-    pub fn next_page(self) -> Self {
+    pub(crate) fn next_page(self) -> Self {
         Self { number: self.number.saturating_add(1), ..self }
     }
 
     /// Returns the page's number, from 1.
-    pub fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         self.number
     }
 }

@@ -62,7 +62,7 @@ impl<T> WriteAnswer<T> {
     }
 
     /// Returns the record if the write took effect.
-    pub fn applied_record(&self) -> Option<&T> {
+    pub(crate) fn applied_record(&self) -> Option<&T> {
         self.record.as_ref().filter(|_| self.outcome() == WriteOutcome::Done)
     }
 }

@@ -27,13 +27,13 @@ use std::collections::BTreeSet;
 /// Number of SKUs known to exist that are requested beside SKUs that may be gone.
 ///
 /// All of them must come; a platform that leaves out records at random seldom spares so many.
-pub const WITNESSES: usize = 8;
+pub(crate) const WITNESSES: usize = 8;
 /// Number of undecided spellings among them at most.
 const SPELLINGS: usize = WITNESSES / 2;
 
 /// Change held as `no_fact`, with the later state of its stock level.
 #[derive(Clone, Debug, FromRow)]
-pub struct UnshownRow {
+pub(crate) struct UnshownRow {
     /// The change.
     pub id: i64,
     /// SKU to request.
@@ -64,7 +64,7 @@ struct AbsentSku {
 
 impl Store {
     /// Returns the number of these SKUs that the platform has, and true if it has others.
-    pub async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool)> {
+    pub(crate) async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool)> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                          AND sku NOT IN (SELECT atom FROM json_each($1))) \
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// Returns the SKUs to request beside `page`: undecided spellings of its SKUs, and witnesses.
-    pub async fn skus_beside(&self, page: &[Sku]) -> Result<Vec<Sku>> {
+    pub(crate) async fn skus_beside(&self, page: &[Sku]) -> Result<Vec<Sku>> {
         let mut beside = self.undecided_spellings(page).await?;
         let quarantined = self.quarantine_by_operation(Operation::GetProductBalances).await?;
         beside.retain(|sku| !quarantined.iter().any(|row| row.subject == sku.as_str()));
@@ -116,7 +116,7 @@ impl Store {
     /// they are products.
     ///
     /// A returned SKU may be the platform's spelling of a SKU that seems unknown.
-    pub async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>> {
+    pub(crate) async fn undecided_spellings(&self, skus: &[Sku]) -> Result<Vec<Sku>> {
         if skus.is_empty() {
             return Ok(Vec::new());
         }
@@ -144,7 +144,7 @@ impl Store {
     ///
     /// Later answers are recognised by position, because the calendar may be set. A SKU that is proved
     /// missing is not decided while another spelling of it is undecided.
-    pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>> {
+    pub(crate) async fn unshown_list(&self) -> Result<Vec<UnshownRow>> {
         let sql = concat!(
             "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS requested_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, FALSE) AND ( \

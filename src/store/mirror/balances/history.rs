@@ -11,7 +11,7 @@ use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
 
 /// Event of deleted history entries.
-pub const HISTORY_PRUNED: &str = "past.forgotten";
+pub(crate) const HISTORY_PRUNED: &str = "past.forgotten";
 
 /// Number of newest entries of each stock level that stay at any age. A count of a quiet stock level may
 /// refer to one of them.
@@ -53,7 +53,7 @@ impl WriteTransaction {
     }
 
     /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
-    pub async fn apply_history_event(&mut self, detail: &str) -> Result<()> {
+    pub(crate) async fn apply_history_event(&mut self, detail: &str) -> Result<()> {
         let sql = format!("DELETE {PRUNED_ROWS}");
         self.execute(sqlx::AssertSqlSafe(sql), (detail,), "delete history entries").await
     }
