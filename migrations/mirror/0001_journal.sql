@@ -1,11 +1,14 @@
 -- The journal: every session, run and exchange with the platform, in order, and the snapshots of its
 -- projection.
 --
+-- The files of this folder are the tables, indexes and views of both engines. Each engine puts its own words for
+-- types and times in place of these (src/store/engine/migrations.rs). Its own folder has its triggers.
+--
 -- Times are integer milliseconds since 1970 (…_ms) or since the boot of the machine (…_moment); views show
--- text. Every file of this folder uses only what SQLite 3.38 knows, because hosts read and insert with their
--- own sqlite3. Two limits of sqlite3 3.40 hold in each file. A correlated subquery with OR over an outer
--- column, and UPDATE … FROM with a correlated join inside a trigger, fail to prepare. A partial index serves
--- a query only if the condition of the index stands word for word in the query.
+-- text. No file uses more than SQLite 3.38 knows, because hosts read and insert with their own sqlite3. Two
+-- limits of sqlite3 3.40 hold in each file. A correlated subquery with OR over an outer column, and UPDATE …
+-- FROM with a correlated join inside a trigger, fail to prepare. A partial index serves a query only if the
+-- condition of the index stands word for word in the query.
 
 -- The one persistent counter. Positions order the journal; clock times never do.
 CREATE TABLE journal_sequence (
@@ -78,7 +81,7 @@ CREATE TABLE exchange (
     parked INTEGER NOT NULL DEFAULT 0, -- number of unreadable records in the answer
     -- 1: an accepted answer that was not applied: unreadable, empty where much was known, or only a probe. A
     -- replay does not apply it either.
-    is_ignored INTEGER NOT NULL DEFAULT 0 CONSTRAINT exchange_is_ignored CHECK (is_ignored IN (0, 1)),
+    is_ignored BOOLEAN NOT NULL DEFAULT FALSE CONSTRAINT exchange_is_ignored CHECK (is_ignored IN (FALSE, TRUE)),
     CONSTRAINT exchange_ended CHECK (
         (ended IS NULL) = (verdict IS NULL) AND (ended IS NULL) = (answered_ms IS NULL)
         AND (ended IS NULL) = (answered_moment IS NULL)),
@@ -111,7 +114,10 @@ CREATE TABLE event (
     at_ms INTEGER NOT NULL,
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
-    detail TEXT CONSTRAINT event_detail CHECK (detail IS NULL OR json_valid(detail))
+    detail TEXT CONSTRAINT event_detail CHECK (detail IS NULL OR json_valid(detail)),
+    -- The person: `user:NAME` is an account of the host, `token:NAME` a token of the page. NULL: the daemon, or
+    -- unknown.
+    decided_by TEXT
 ) STRICT;
 
 -- The facts at a position of the journal, so that the bodies before it may be pruned.
@@ -120,8 +126,8 @@ CREATE TABLE snapshot (
     taken_ms INTEGER NOT NULL,
     pruned_to INTEGER NOT NULL -- bodies up to this position are gone
         CONSTRAINT snapshot_pruned_to CHECK (pruned_to BETWEEN 0 AND position),
-    by_size INTEGER NOT NULL -- 1: bodies were pruned before their age, because of `journal.max_size`
-        CONSTRAINT snapshot_by_size CHECK (by_size IN (0, 1))
+    by_size BOOLEAN NOT NULL -- 1: bodies were pruned before their age, because of `journal.max_size`
+        CONSTRAINT snapshot_by_size CHECK (by_size IN (FALSE, TRUE))
 ) STRICT;
 
 -- A table of a snapshot: its rows as a JSON list of lists, compressed. Values stand in the order of the

@@ -42,7 +42,9 @@ CREATE TABLE product (
     missing_since_ms INTEGER,
     -- Digest of the record that balances last returned, while the product and all its stock levels hold
     -- exactly that record. An equal record then needs no write. Every other change clears it. It is no fact.
-    digest INTEGER
+    digest INTEGER,
+    -- The position at which another product took the SKU over. Earlier facts are those of the product before.
+    product_id_position INTEGER
 ) STRICT;
 
 -- A stock level. `quantity` is the fact, `own_delta` the sum over our writes that took effect of (written -
@@ -56,8 +58,8 @@ CREATE TABLE balance (
     fact_exchange_id INTEGER, -- the exchange of the fact, if not that of the product's `read_batch`
     fact_ms INTEGER,          -- when the request of that exchange was sent
     warehouse_sku TEXT,
-    is_active INTEGER CONSTRAINT balance_is_active CHECK (is_active IN (0, 1)),
-    include_in_sync INTEGER CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (0, 1)),
+    is_active BOOLEAN CONSTRAINT balance_is_active CHECK (is_active IN (FALSE, TRUE)),
+    include_in_sync BOOLEAN CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (FALSE, TRUE)),
     unlinked_ms INTEGER,      -- since when the platform does not link the product to the warehouse
     unlinked_exchange_id INTEGER, -- the first answer without the link
     PRIMARY KEY (product, warehouse_id),
@@ -78,6 +80,18 @@ CREATE TABLE balance_history (
     PRIMARY KEY (product, warehouse_id, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Units that others took from a stock level after a change of ours was inserted and before it took effect: a row for
+-- each pair of `balance_history` that such a fall replaced (docs/reconciliation.md, *Units at risk*). The rows follow
+-- from the history and the changes, and are no facts.
+CREATE TABLE units_taken (
+    product INTEGER NOT NULL,
+    warehouse_id INTEGER NOT NULL,
+    position INTEGER NOT NULL, -- `balance_history.position` of the pair before the fall
+    seen_ms INTEGER NOT NULL,  -- when the read that showed the fall was sent
+    units INTEGER NOT NULL CONSTRAINT units_taken_some CHECK (units > 0),
+    PRIMARY KEY (product, warehouse_id, position)
+) STRICT, WITHOUT ROWID;
+
 -- The last write of a stock level. While it is open, and for requests sent before its answer, a read is no
 -- fact.
 CREATE TABLE stock_level_write (
@@ -88,11 +102,11 @@ CREATE TABLE stock_level_write (
     written INTEGER NOT NULL,
     ended INTEGER,                -- the position of the end; NULL: open
     -- 1: accepted, and no read since was taken for the fact.
-    is_unconfirmed INTEGER NOT NULL DEFAULT 0
-        CONSTRAINT stock_level_write_is_unconfirmed CHECK (is_unconfirmed IN (0, 1)),
+    is_unconfirmed BOOLEAN NOT NULL DEFAULT FALSE
+        CONSTRAINT stock_level_write_is_unconfirmed CHECK (is_unconfirmed IN (FALSE, TRUE)),
     -- 1: a read confirmed a write of this stock level, and no read contradicted a later one.
-    is_proven INTEGER NOT NULL DEFAULT 0
-        CONSTRAINT stock_level_write_is_proven CHECK (is_proven IN (0, 1)),
+    is_proven BOOLEAN NOT NULL DEFAULT FALSE
+        CONSTRAINT stock_level_write_is_proven CHECK (is_proven IN (FALSE, TRUE)),
     -- When the first read that does not show the write was sent. Nothing is decided until a second read
     -- confirms it.
     first_mismatch_ms INTEGER
@@ -116,16 +130,16 @@ CREATE TABLE mismatch (
     shown INTEGER,                -- NULL: the product without this warehouse
     since_ms INTEGER NOT NULL,
     PRIMARY KEY (product, warehouse_id),
-    CONSTRAINT mismatch_differs CHECK (shown IS NOT written)
+    CONSTRAINT mismatch_differs CHECK (shown IS NULL OR shown <> written)
 ) STRICT, WITHOUT ROWID;
 
 -- Lists that are read whole. A row that a complete list lacks is marked missing, never deleted.
 CREATE TABLE warehouse (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
-    is_active INTEGER CONSTRAINT warehouse_is_active CHECK (is_active IN (0, 1)),
+    is_active BOOLEAN CONSTRAINT warehouse_is_active CHECK (is_active IN (FALSE, TRUE)),
     account_number TEXT,
-    is_system_generated INTEGER,
+    is_system_generated BOOLEAN,
     type TEXT,
     contact TEXT CONSTRAINT warehouse_contact CHECK (contact IS NULL OR json_valid(contact)),
     exchange_id INTEGER NOT NULL,
@@ -136,7 +150,7 @@ CREATE TABLE supplier (
     id INTEGER PRIMARY KEY,
     name TEXT,
     account_number TEXT,
-    is_active INTEGER CONSTRAINT supplier_is_active CHECK (is_active IN (0, 1)),
+    is_active BOOLEAN CONSTRAINT supplier_is_active CHECK (is_active IN (FALSE, TRUE)),
     url TEXT,
     exchange_id INTEGER NOT NULL,
     missing_since_ms INTEGER
@@ -146,7 +160,7 @@ CREATE TABLE supplier (
 CREATE TABLE storefront (
     id INTEGER PRIMARY KEY,
     name TEXT,
-    is_active INTEGER CONSTRAINT storefront_is_active CHECK (is_active IN (0, 1)),
+    is_active BOOLEAN CONSTRAINT storefront_is_active CHECK (is_active IN (FALSE, TRUE)),
     type TEXT,
     properties TEXT CONSTRAINT storefront_properties CHECK (properties IS NULL OR json_valid(properties)),
     exchange_id INTEGER NOT NULL,
@@ -167,7 +181,7 @@ CREATE TABLE kit (
     product_id INTEGER PRIMARY KEY, -- the platform's id
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_complete INTEGER NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (0, 1)),
+    is_complete BOOLEAN NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (FALSE, TRUE)),
     empty_ms INTEGER -- the first of the last answers in a row without any component
 ) STRICT;
 
@@ -188,7 +202,7 @@ CREATE TABLE sales_order (
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
     changed_ms INTEGER NOT NULL,   -- when a line last changed
-    is_complete INTEGER NOT NULL CONSTRAINT sales_order_is_complete CHECK (is_complete IN (0, 1)),
+    is_complete BOOLEAN NOT NULL CONSTRAINT sales_order_is_complete CHECK (is_complete IN (FALSE, TRUE)),
     closed_ms INTEGER              -- since when nothing is left to ship
 ) STRICT;
 
@@ -219,10 +233,10 @@ CREATE TABLE allocation_read (
     line_item_id INTEGER NOT NULL,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_found INTEGER NOT NULL CONSTRAINT allocation_read_is_found CHECK (is_found IN (0, 1)),
-    is_complete INTEGER NOT NULL CONSTRAINT allocation_read_is_complete CHECK (is_complete IN (0, 1)),
+    is_found BOOLEAN NOT NULL CONSTRAINT allocation_read_is_found CHECK (is_found IN (FALSE, TRUE)),
+    is_complete BOOLEAN NOT NULL CONSTRAINT allocation_read_is_complete CHECK (is_complete IN (FALSE, TRUE)),
     PRIMARY KEY (order_id, line_item_id),
-    CONSTRAINT allocation_read_nothing CHECK (is_found OR is_complete = 0)
+    CONSTRAINT allocation_read_nothing CHECK (is_found OR NOT is_complete)
 ) STRICT, WITHOUT ROWID;
 
 -- The share of one warehouse in an order line; for a kit, in each of its components. The index in the answer
@@ -247,7 +261,7 @@ CREATE TABLE shipment (
     warehouse_id INTEGER,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_complete INTEGER NOT NULL CONSTRAINT shipment_is_complete CHECK (is_complete IN (0, 1)),
+    is_complete BOOLEAN NOT NULL CONSTRAINT shipment_is_complete CHECK (is_complete IN (FALSE, TRUE)),
     changed_ms INTEGER             -- when an item last changed
 ) STRICT;
 
@@ -258,8 +272,8 @@ CREATE TABLE shipment_line (
     sku TEXT,
     product_id INTEGER,
     quantity INTEGER NOT NULL,
-    is_shipped INTEGER CONSTRAINT shipment_line_is_shipped CHECK (is_shipped IN (0, 1)),
-    is_confirmed INTEGER CONSTRAINT shipment_line_is_confirmed CHECK (is_confirmed IN (0, 1)),
+    is_shipped BOOLEAN CONSTRAINT shipment_line_is_shipped CHECK (is_shipped IN (FALSE, TRUE)),
+    is_confirmed BOOLEAN CONSTRAINT shipment_line_is_confirmed CHECK (is_confirmed IN (FALSE, TRUE)),
     carrier_id INTEGER,
     carrier_name TEXT,
     tracking_number TEXT,
@@ -297,7 +311,7 @@ CREATE TABLE report_month (
     year INTEGER NOT NULL,
     month INTEGER NOT NULL CONSTRAINT report_month_month CHECK (month BETWEEN 1 AND 12),
     payload TEXT NOT NULL CONSTRAINT report_month_payload CHECK (json_valid(payload)),
-    is_agreed INTEGER NOT NULL CONSTRAINT report_month_is_agreed CHECK (is_agreed IN (0, 1)),
+    is_agreed BOOLEAN NOT NULL CONSTRAINT report_month_is_agreed CHECK (is_agreed IN (FALSE, TRUE)),
     exchange_id INTEGER NOT NULL, -- the last read
     observed_ms INTEGER NOT NULL,
     PRIMARY KEY (report, year, month)
@@ -331,16 +345,20 @@ CREATE TABLE order_read_request (
 
 CREATE INDEX read_batch_by_exchange ON read_batch (exchange_id, id);
 
-CREATE INDEX product_by_case_key ON product (case_key);
+-- Pages of stock follow each other by case key and SKU.
+CREATE INDEX product_by_case_key ON product (case_key, sku);
 CREATE INDEX product_by_read_batch ON product (read_batch_id, sku);
 CREATE INDEX product_kit ON product (product_id) WHERE type = 'Kit';
 CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;
 CREATE INDEX product_kit_guess ON product (product_id) WHERE kit_guess_id IS NOT NULL;
+-- The page lists the SKUs that the platform does not return without a scan of all products.
+CREATE INDEX product_missing ON product (case_key, sku) WHERE missing_since_ms IS NOT NULL;
 
 -- SKUs near zero are read early: products with a stock level of 1 to 3 units are found without a scan.
 CREATE INDEX balance_near_zero ON balance (product) WHERE quantity BETWEEN 1 AND 3;
 -- The latest changes are found from the end.
 CREATE INDEX balance_history_by_position ON balance_history (position);
+CREATE INDEX units_taken_by_time ON units_taken (seen_ms, product, warehouse_id, units);
 
 CREATE INDEX stock_level_write_open ON stock_level_write (exchange_id) WHERE ended IS NULL;
 CREATE INDEX stock_level_write_ended ON stock_level_write (ended) WHERE ended IS NOT NULL;
@@ -358,26 +376,30 @@ CREATE INDEX shipment_by_order ON shipment (order_id);
 -- product, as soon as the spelling itself was asked for: the platform may have a product of that very
 -- spelling. Two answers must have lacked it, or one answer must have returned the product under another
 -- spelling. Where the platform has several products of a case key, each spelling means itself. A renamed
--- product has two rows and one id: the row that was read last is meant.
+-- product has two rows and one id: the row that was read last is meant. A SKU that alone has its case key names itself: the products of a case key
+-- are counted and sorted only where there are several, because a push looks up the spellings of each stock level.
 CREATE VIEW sku_spelling (spelling, case_key, product, sku) AS
 SELECT q.sku, q.case_key, p.id, p.sku
 FROM product q JOIN product p ON p.id = CASE
+    WHEN NOT EXISTS (SELECT 1 FROM product t WHERE t.case_key = q.case_key AND t.id <> q.id) THEN q.id
     WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL
           OR q.absent > 1)
          AND (SELECT count(DISTINCT t.product_id) FROM product t
               WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL) = 1
     THEN (SELECT t.id FROM product t LEFT JOIN read_batch r ON r.id = t.read_batch_id
           WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL
-          ORDER BY t.missing_since_ms IS NOT NULL, r.exchange_id DESC, t.id DESC LIMIT 1)
+          ORDER BY t.missing_since_ms IS NOT NULL, r.exchange_id DESC NULLS LAST, t.id DESC LIMIT 1)
     ELSE q.id END;
 
+-- `supplier_id`: the supplier ships the line, so it is not to be picked.
 CREATE VIEW order_line (
     order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id,
-    observed_at
+    observed_at, supplier_id
 ) AS
 SELECT l.order_id, l.line_item_id, l.sku, l.product_id, l.quantity_sold, l.quantity_left, l.unit_price,
        l.warehouse_id,
-       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(l.observed_ms, o.observed_ms) / 1000.0, 'unixepoch')
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(l.observed_ms, o.observed_ms) / 1000.0, 'unixepoch'),
+       l.supplier_id
 FROM order_line_item l JOIN sales_order o ON o.id = l.order_id
 WHERE l.missing_since_ms IS NULL;
 
@@ -394,22 +416,22 @@ WHERE i.missing_since_ms IS NULL;
 -- The progress of each shipment. Without a complete list of its items a shipment counts as neither shipped
 -- nor confirmed.
 CREATE VIEW shipment_progress (shipment_id, order_id, is_cancelled, is_shipped, is_confirmed) AS
-SELECT s.id, s.order_id, coalesce(lower(s.status) IN ('cancelled', 'c'), 0),
+SELECT s.id, s.order_id, coalesce(lower(s.status) IN ('cancelled', 'c'), FALSE),
        s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
            AND NOT EXISTS (SELECT 1 FROM shipment_item i
-                           WHERE i.shipment_id = s.id AND i.is_shipped IS NOT 1),
+                           WHERE i.shipment_id = s.id AND i.is_shipped IS NOT TRUE),
        s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
            AND NOT EXISTS (SELECT 1 FROM shipment_item i
-                           WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT 1)
+                           WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT TRUE)
 FROM shipment s;
 
 CREATE VIEW top_seller (
     year, month, rank, sku, name, product_id, sales_channel_id, quantity_sold, amount_sold, is_agreed,
     observed_at
 ) AS
-SELECT m.year, m.month, s.value->>'rank', s.value->>'sku', s.value->>'name', s.value->>'product_id',
-       s.value->>'sales_channel_id', s.value->>'quantity_sold', CAST(s.value->>'amount_sold' AS REAL),
-       m.is_agreed,
+SELECT m.year, m.month, CAST(s.value->>'rank' AS INTEGER), s.value->>'sku', s.value->>'name',
+       CAST(s.value->>'product_id' AS INTEGER), CAST(s.value->>'sales_channel_id' AS INTEGER),
+       CAST(s.value->>'quantity_sold' AS INTEGER), CAST(s.value->>'amount_sold' AS REAL), m.is_agreed,
        strftime('%Y-%m-%dT%H:%M:%fZ', m.observed_ms / 1000.0, 'unixepoch')
 FROM report_month m, json_each(m.payload) s
 WHERE m.report = 'top_selling';
@@ -431,58 +453,14 @@ SELECT year, month, CAST(payload->>'total_revenue' AS REAL),
 FROM report_month
 WHERE report = 'business_health';
 
--- A change of a product or of its stock levels by any other way clears the digest, and thereby `verified_by`.
-CREATE TRIGGER product_after_update AFTER UPDATE OF digest, read_batch_id ON product
-WHEN NEW.digest IS NOT OLD.digest OR NEW.read_batch_id IS NOT OLD.read_batch_id
-BEGIN
-    UPDATE read_batch SET verified_by = NULL
-    WHERE id IN (OLD.read_batch_id, NEW.read_batch_id) AND verified_by IS NOT NULL;
-END;
-
-CREATE TRIGGER balance_after_update AFTER UPDATE OF quantity, own_delta ON balance
-WHEN OLD.quantity IS NOT NEW.quantity OR OLD.own_delta IS NOT NEW.own_delta
-BEGIN
-    INSERT OR REPLACE INTO balance_history
-        (product, warehouse_id, position, quantity, own_delta, observed_ms, since_ms)
-    SELECT OLD.product, OLD.warehouse_id, (SELECT position FROM journal_sequence), OLD.quantity,
-           OLD.own_delta,
-           coalesce(OLD.fact_ms, (SELECT r.observed_ms
-                                  FROM product p JOIN read_batch r ON r.id = p.read_batch_id
-                                  WHERE p.id = OLD.product)), OLD.since_ms;
-END;
-
--- While a call writes a stock level, no other call claims it. Both would decide on the same fact, and the
--- write that arrives last would undo the other one.
-CREATE TRIGGER stock_level_write_update_guard BEFORE UPDATE ON stock_level_write
-WHEN OLD.ended IS NULL
-     AND (NEW.exchange_id IS NOT OLD.exchange_id OR NEW.before IS NOT OLD.before
-          OR NEW.written IS NOT OLD.written)
-BEGIN
-    SELECT RAISE(ABORT, 'this stock level is being written by another call');
-END;
-
-CREATE TRIGGER tracked_sku_after_insert AFTER INSERT ON tracked_sku WHEN NEW.origin = 'added'
-BEGIN
-    DELETE FROM untracked_sku WHERE sku = NEW.sku;
-END;
-
-CREATE TRIGGER tracked_sku_after_delete AFTER DELETE ON tracked_sku
-BEGIN
-    INSERT OR IGNORE INTO untracked_sku (sku) VALUES (OLD.sku);
-END;
-
-CREATE TRIGGER discovered_sku_after_insert AFTER INSERT ON discovered_sku
-WHEN NOT EXISTS (SELECT 1 FROM untracked_sku WHERE sku = NEW.sku)
-BEGIN
-    INSERT INTO tracked_sku (sku, origin) VALUES (NEW.sku, 'learnt');
-END;
-
-CREATE TRIGGER tracked_order_after_insert AFTER INSERT ON tracked_order
-BEGIN
-    INSERT OR REPLACE INTO order_read_request (order_id) VALUES (NEW.order_id);
-END;
-
-CREATE TRIGGER tracked_order_after_delete AFTER DELETE ON tracked_order
-BEGIN
-    DELETE FROM order_read_request WHERE order_id = OLD.order_id;
-END;
+-- The stock levels whose link to the warehouse is not proved gone. A link is gone by two answers without it that were
+-- sent at least 2 minutes apart (`ABSENCE_CHECKS_APART`). The calendar measures only answers of two boots.
+CREATE VIEW linked_balance AS
+SELECT b.* FROM balance b
+WHERE b.unlinked_ms IS NULL OR EXISTS (
+    SELECT 1 FROM product p JOIN read_batch r ON r.id = p.read_batch_id
+    JOIN exchange l ON l.id = r.exchange_id JOIN session ls ON ls.id = l.session_id
+    JOIN exchange f ON f.id = b.unlinked_exchange_id JOIN session fs ON fs.id = f.session_id
+    WHERE p.id = b.product
+      AND CASE WHEN fs.boot_id = ls.boot_id THEN l.sent_moment - f.sent_moment
+               ELSE l.sent_ms - f.sent_ms END < 120000);

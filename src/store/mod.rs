@@ -46,6 +46,7 @@ pub(crate) use engine::leadership::{DaemonName, LeaderRow};
 pub use engine::location::DatabaseLocation;
 pub use engine::lock::{DatabaseLock, LockError, LockState};
 pub use engine::lossy_text::LossyText;
+pub use engine::migrations::migrations_of;
 pub use engine::move_database::{MoveReport, MovedTable, move_database};
 pub use engine::open::Store;
 pub use engine::postgres::server_statements;

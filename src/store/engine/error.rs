@@ -49,8 +49,9 @@ pub enum StoreError {
     /// The database was made by other migrations than those of this program.
     #[error(
         "cannot open the database {database}: another version of tallyd created it with another schema \
-         (migration {version} differs), and this version does not convert it; nothing was changed. Keep it \
-         and set `{}` to a new one, or run the version of tallyd that wrote it",
+         (migration {version} differs), and this version does not convert it; nothing was changed. Let the version that \
+         wrote it finish its open changes (`tallyd outbox list`), keep it for its journal, and set `{}` to a new one, \
+         which the first reads fill",
         database.setting()
     )]
     OtherSchema {

@@ -12,7 +12,7 @@ pub(super) mod leadership;
 pub(super) mod location;
 pub(super) mod lock;
 pub(super) mod lossy_text;
-mod migrations;
+pub(in crate::store) mod migrations;
 pub(super) mod move_database;
 mod moved_mark;
 pub(super) mod open;

@@ -263,7 +263,7 @@ impl MoveTarget {
             .foreign_keys(false)
             .log_statements(tracing::log::LevelFilter::Trace);
         let mut connection = options.connect().await.opening(ends.to)?;
-        let made = migrations::MIGRATIONS.run_direct(None, &mut connection, false).await;
+        let made = migrations::OF_SQLITE.run_direct(None, &mut connection, false).await;
         made.map_err(|source| StoreError::Migrate { database: ends.to.clone(), source })?;
         let mut connection = Connection::Sqlite(connection);
         connection.run("BEGIN").await.context(ACTION)?;

@@ -102,7 +102,11 @@ impl Store {
         let mut writer = self.writer.acquire().await.opening(&self.location)?;
         let Connection::Postgres(_) = *writer else { return Ok(false) };
         let sql = "SELECT to_regclass('leadership') IS NOT NULL";
-        Ok(writer.first_row(sql, ()).await.opening(&self.location)? == Some((true,)))
+        let is_led = writer.first_row(sql, ()).await.opening(&self.location)? == Some((true,));
+        if is_led {
+            migrations::check_applied(&mut writer, &self.location).await?;
+        }
+        Ok(is_led)
     }
 
     async fn open_file(

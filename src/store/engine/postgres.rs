@@ -1,13 +1,7 @@
-//! PostgreSQL: its migrations, and its words for the texts that both engines share.
+//! PostgreSQL's words for the statements that both engines share.
 
-use sqlx::migrate::Migrator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Migrations without the lock of sqlx, which would be one for all schemas of the server's database. `migrate` in
-/// `migrations.rs` takes one for each schema.
-pub(super) static MIGRATIONS: Migrator =
-    Migrator { locking: false, ..sqlx_macros::migrate!("migrations/postgres") };
 
 /// A statement in PostgreSQL's words.
 pub(super) struct Statement {

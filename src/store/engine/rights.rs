@@ -1,6 +1,6 @@
 //! Roles of an account's schema and their rights, as SQL for `psql`.
 //!
-//! The grants on tables stand in `migrations/postgres/0008_rights.sql` too, because no table exists before the
+//! The grants on tables stand in `migrations/postgres/0009_rights.sql` too, because no table exists before the
 //! first start. `programs_have_the_same_rights_whichever_comes_first` compares both. Default privileges would
 //! grant rights on every table.
 

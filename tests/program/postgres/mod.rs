@@ -30,14 +30,13 @@ mod vanish;
 use super::support::cluster::Cluster;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use std::collections::BTreeSet;
+use tallyd::store::migrations_of;
 
 /// Differences: the engine that has the part, the part, and the reason.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("sqlite", "trigger outbox_body_limit on outbox", "part of outbox_insert_guard"),
     ("sqlite", "trigger outbox_text_guard on outbox", "part of outbox_insert_guard"),
     ("postgres", "trigger tracked_order_lock on tracked_order", "the order of locks of programs"),
-    ("sqlite", "table warehouse column is_system_generated bigint", "a flag without a CHECK"),
-    ("postgres", "table warehouse column is_system_generated boolean", "a flag without a CHECK"),
     ("sqlite", "primary key parked (exchange_id, record, why)", "an index entry has at most 2,704 bytes"),
     ("postgres", "index parked_key on parked", "a digest in place of the long key"),
     ("postgres", "table change_sequence column id bigint not null", "locked for ids in the order of commits"),
@@ -75,9 +74,6 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("postgres", "primary key host_seen (host_name)", "a file has one host"),
 ];
 
-/// Column that is a number, though its CHECK allows 0 and 1 only.
-const NUMBER: (&str, &str) = ("outbox", "priority");
-
 const OF_SQLITE: &str = r#"
 SELECT 'table ' || t.name || ' column ' || c.name || ' ' ||
        CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'REAL' THEN 'double precision' WHEN 'BLOB' THEN 'bytea'
@@ -99,7 +95,8 @@ FROM sqlite_master v WHERE v.type = 'view'
 UNION ALL SELECT 'trigger ' || name || ' on ' || tbl_name FROM sqlite_master WHERE type = 'trigger'"#;
 
 const OF_POSTGRES: &str = r#"
-SELECT 'table ' || table_name || ' column ' || column_name || ' ' || data_type ||
+SELECT 'table ' || table_name || ' column ' || column_name || ' ' ||
+       CASE data_type WHEN 'boolean' THEN 'bigint' ELSE data_type END ||
        CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
 FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
 WHERE table_schema = 'stock' AND table_type = 'BASE TABLE'
@@ -123,40 +120,31 @@ WHERE table_schema = 'stock' AND table_type = 'VIEW' GROUP BY table_name
 UNION ALL SELECT 'trigger ' || tgname || ' on ' || tgrelid::REGCLASS FROM pg_trigger
 JOIN pg_class c ON c.oid = tgrelid WHERE NOT tgisinternal AND c.relnamespace = 'stock'::REGNAMESPACE"#;
 
-/// Returns the files of a folder of migrations in their order.
-fn migrations(folder: &str) -> Vec<String> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(folder);
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+/// Creates the schema `stock` on a server.
+fn create_stock(cluster: &Cluster) {
+    let files: Vec<String> = migrations_of(true).into_iter().map(|(_, text)| text).collect();
+    cluster.sql(&format!("CREATE SCHEMA stock; SET search_path = stock;\n{}", files.join("\n")));
 }
 
-/// Returns the parts of SQLite's schema: a flag is a boolean, and its CHECK is none.
-async fn sqlite_parts() -> BTreeSet<String> {
+/// Creates the schema in the memory of SQLite.
+async fn create_file() -> SqliteConnection {
     let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    for file in migrations("mirror") {
+    for (_, file) in migrations_of(false) {
         sqlx::raw_sql(AssertSqlSafe(file)).execute(&mut memory).await.unwrap();
     }
+    memory
+}
+
+/// Returns the parts of SQLite's schema.
+async fn sqlite_parts() -> BTreeSet<String> {
+    let mut memory = create_file().await;
     let found: Vec<String> = sqlx::query_scalar(OF_SQLITE).fetch_all(&mut memory).await.unwrap();
     let mut parts: BTreeSet<String> = found.into_iter().collect();
     let sql = "SELECT name, sql FROM sqlite_master WHERE type = 'table'";
     let tables: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&mut memory).await.unwrap();
     for (table, text) in tables {
-        let words: Vec<&str> = text.split_whitespace().chain([""; 6]).collect();
-        for named in words.windows(7).filter(|words| words[0] == "CONSTRAINT") {
-            let column = named[3].trim_start_matches('(');
-            let is_flag = named[2] == "CHECK" && named[4..7] == ["IN", "(0,", "1))"]
-                || named[4..7] == ["IN", "(0,", "1)),"];
-            if !is_flag || (table.as_str(), column) == NUMBER {
-                parts.insert(format!("constraint {} on {table}", named[1]));
-                continue;
-            }
-            for nullable in ["", " not null"] {
-                if parts.remove(&format!("table {table} column {column} bigint{nullable}")) {
-                    parts.insert(format!("table {table} column {column} boolean{nullable}"));
-                }
-            }
-        }
+        let named = text.split("CONSTRAINT ").skip(1).filter_map(|named| named.split_whitespace().next());
+        parts.extend(named.map(|name| format!("constraint {name} on {table}")));
     }
     parts
 }
@@ -165,12 +153,8 @@ async fn sqlite_parts() -> BTreeSet<String> {
 #[tokio::test]
 async fn the_columns_of_each_table_of_a_snapshot_are_in_the_same_order() {
     let Some(cluster) = Cluster::start() else { return };
-    let folder = migrations("postgres");
-    cluster.sql(&format!("CREATE SCHEMA stock; SET search_path = stock;\n{}", folder.join("\n")));
-    let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    for file in migrations("mirror") {
-        sqlx::raw_sql(AssertSqlSafe(file)).execute(&mut memory).await.unwrap();
-    }
+    create_stock(&cluster);
+    let mut memory = create_file().await;
     for table in tallyd::store::FACT_TABLES.iter().map(|table| table.name).chain(["read_batch"]) {
         let sql = format!("SELECT name FROM pragma_table_info('{table}') ORDER BY cid");
         let sqlite: Vec<String> =
@@ -187,8 +171,7 @@ async fn the_columns_of_each_table_of_a_snapshot_are_in_the_same_order() {
 #[tokio::test]
 async fn both_schemas_have_the_same_parts() {
     let Some(cluster) = Cluster::start() else { return };
-    let folder = migrations("postgres");
-    cluster.sql(&format!("CREATE SCHEMA stock; SET search_path = stock;\n{}", folder.join("\n")));
+    create_stock(&cluster);
     let postgres: BTreeSet<String> =
         cluster.sql(&format!("SET search_path = stock; {OF_POSTGRES}")).into_iter().collect();
     let sqlite = sqlite_parts().await;

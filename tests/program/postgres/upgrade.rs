@@ -5,6 +5,7 @@ use crate::support::World;
 use crate::support::cluster::Cluster;
 use crate::support::outsider::Outsider;
 use sqlx::migrate::Migrator;
+use tallyd::store::migrations_of;
 use tokio::time::{Duration, Instant};
 
 /// Marks the schema as one that a newer version migrated.
@@ -80,13 +81,11 @@ async fn an_upgrade_of_the_standby_and_then_of_the_leader_is_not_a_second_withou
 
 /// Makes the schema of a world as the version before the newest migration left it.
 async fn make_older_schema(world: &World) {
-    let ours = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
-    let mut files: Vec<_> = std::fs::read_dir(ours).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
+    let mut files = migrations_of(true);
     files.pop();
     let older = tempfile::tempdir().unwrap();
-    for file in &files {
-        std::fs::copy(file, older.path().join(file.file_name().unwrap())).unwrap();
+    for (version, text) in &files {
+        std::fs::write(older.path().join(format!("{version:04}_older.sql")), text).unwrap();
     }
     let Outsider::Postgres(mut connection) = world.outsider().await else { panic!("it is on a server") };
     let older = Migrator::new(older.path()).await.unwrap();

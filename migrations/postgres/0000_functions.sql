@@ -7,10 +7,11 @@
 -- PostgreSQL 16 and later parse json_array and json_object as syntax of their own: json_array(1, NULL) is [1]
 -- there. The statements need json_build_array and json_build_object in their place.
 
--- Refuses a write with the sentence of the trigger; SQLSTATE TLY01 marks the sentences of all guards.
+-- Refuses a write with the sentence of the trigger; 0007_outbox.sql lists the states.
 CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'TLY01', MESSAGE = TG_ARGV[0];
+    RAISE EXCEPTION USING MESSAGE = TG_ARGV[0],
+        ERRCODE = CASE TG_OP WHEN 'INSERT' THEN '23514' ELSE '42501' END;
 END
 $$;
 
@@ -58,7 +59,10 @@ RETURN (time_ms(written) + 210866760000000)::DOUBLE PRECISION / 86400000;
 CREATE FUNCTION unixepoch(written TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE
 RETURN floor(time_ms(written) / 1000.0)::BIGINT;
 
--- The two forms of strftime in the statements; NULL for every other form.
+-- The forms of strftime in the statements and views; NULL for every other form.
+CREATE FUNCTION strftime(format TEXT, moment TEXT) RETURNS TEXT LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN format = '%Y-%m-%dT%H:%M:%fZ' AND moment = 'now' THEN time_text(now_ms()) END;
+
 CREATE FUNCTION strftime(format TEXT, seconds NUMERIC, modifier TEXT) RETURNS TEXT
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE WHEN format = '%Y-%m-%dT%H:%M:%fZ' AND modifier = 'unixepoch'
