@@ -52,13 +52,10 @@ CREATE TABLE outbox (
     CONSTRAINT outbox_base CHECK ((base_quantity IS NULL) = (base_own_delta IS NULL))
 ) STRICT;
 
--- Every key that was ever inserted.
-CREATE TABLE change_key (key TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
-
 -- Every state of a change: when, why, and the exchange that carried it then. The position orders it among the
 -- exchanges.
 CREATE TABLE change_transition (
-    change_id INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
+    change_id INTEGER NOT NULL REFERENCES outbox (id),
     revision INTEGER NOT NULL,
     position INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
@@ -72,7 +69,7 @@ CREATE TABLE change_transition (
 -- The decision of an operator on a count in conflict: `quantity` units, at the fact of the time of the
 -- decision. Without a quantity the count stands as it is.
 CREATE TABLE count_resolution (
-    change_id INTEGER PRIMARY KEY REFERENCES outbox (id) ON DELETE CASCADE,
+    change_id INTEGER PRIMARY KEY REFERENCES outbox (id),
     quantity INTEGER CONSTRAINT count_resolution_quantity CHECK (quantity >= 0),
     base_quantity INTEGER,
     base_own_delta INTEGER,

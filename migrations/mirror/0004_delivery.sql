@@ -3,7 +3,7 @@
 
 -- The last claim of each such change that was ever claimed.
 CREATE TABLE delivery (
-    change_id INTEGER PRIMARY KEY REFERENCES outbox (id) ON DELETE CASCADE,
+    change_id INTEGER PRIMARY KEY REFERENCES outbox (id),
     kind TEXT NOT NULL CONSTRAINT delivery_kind CHECK (kind IN (
         'shipment.create', 'tracking.submit', 'product.create', 'product.update', 'warehouse.create',
         'listing_template.create')),
@@ -17,7 +17,7 @@ CREATE TABLE delivery (
 -- A check of the platform after a call whose answer was lost. Checks of an earlier claim have smaller
 -- exchange ids.
 CREATE TABLE in_doubt_check (
-    change_id INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
+    change_id INTEGER NOT NULL REFERENCES outbox (id),
     exchange_id INTEGER NOT NULL,
     sent_ms INTEGER NOT NULL,
     shown TEXT NOT NULL CONSTRAINT in_doubt_check_shown CHECK (json_valid(shown)),
@@ -26,7 +26,7 @@ CREATE TABLE in_doubt_check (
 
 -- The shipment that an operator names for a change in doubt. `settle` reads it and adopts it if it matches.
 CREATE TABLE adoption (
-    change_id INTEGER PRIMARY KEY REFERENCES outbox (id) ON DELETE CASCADE,
+    change_id INTEGER PRIMARY KEY REFERENCES outbox (id),
     shipment_id INTEGER NOT NULL CONSTRAINT adoption_shipment CHECK (shipment_id > 0)
 ) STRICT;
 

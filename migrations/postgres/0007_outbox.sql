@@ -8,7 +8,6 @@
 -- | state | refusal |
 -- |---|---|
 -- | 23505 unique_violation | the key names another change |
--- | 23503 foreign_key_violation | a key without its change |
 -- | 22P02 invalid_text_representation | the body is no JSON that the server stores |
 -- | 42501 insufficient_privilege | what only tallyd may do: an edit, a deletion, other columns |
 -- | 23514 check_violation | all other inserts |
@@ -184,9 +183,6 @@ BEGIN
         END IF;
         RETURN NULL;
     END IF;
-    IF EXISTS (SELECT 1 FROM change_key k WHERE k.key = NEW.key) THEN
-        RETURN NULL;
-    END IF;
 
     IF NEW.id IS NOT NULL THEN
         RAISE EXCEPTION 'tallyd assigns the id of a change: insert key, kind, body and priority only'
@@ -253,16 +249,14 @@ EXECUTE FUNCTION outbox_insert_guard();
 CREATE FUNCTION outbox_after_insert() RETURNS TRIGGER
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
-    INSERT INTO change_key (key) VALUES (NEW.key);
-    IF NEW.state <> 'pending' THEN
-        INSERT INTO change_transition (change_id, revision, position, at_ms, state, reason, detail)
-        VALUES (NEW.id, 1, NEW.position, NEW.state_changed_ms, NEW.state, NEW.reason, NEW.detail);
-    END IF;
+    INSERT INTO change_transition (change_id, revision, position, at_ms, state, reason, detail)
+    VALUES (NEW.id, 1, NEW.position, NEW.state_changed_ms, NEW.state, NEW.reason, NEW.detail);
     RETURN NULL;
 END
 $$;
 
 CREATE TRIGGER outbox_after_insert AFTER INSERT ON outbox FOR EACH ROW
+WHEN (NEW.state <> 'pending')
 EXECUTE FUNCTION outbox_after_insert();
 
 REVOKE ALL ON FUNCTION outbox_insert_guard(), outbox_after_insert() FROM PUBLIC;
@@ -273,28 +267,6 @@ EXECUTE FUNCTION notify_daemon();
 CREATE TRIGGER outbox_key_limit BEFORE INSERT ON outbox FOR EACH ROW
 WHEN (octet_length(NEW.key) > 1000 OR octet_length(NEW.kind) > 1000)
 EXECUTE FUNCTION refuse('a key and a kind have at most 1000 bytes: choose a shorter key');
-
-CREATE FUNCTION change_key_insert_guard() RETURNS TRIGGER
-LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM outbox o WHERE o.key = NEW.key) THEN
-        RAISE EXCEPTION 'a key exists only with its change: insert into outbox' USING ERRCODE = '23503';
-    END IF;
-    RETURN NEW;
-END
-$$;
-
-CREATE TRIGGER change_key_insert_guard BEFORE INSERT ON change_key FOR EACH ROW
-EXECUTE FUNCTION change_key_insert_guard();
-
-CREATE TRIGGER change_key_update_guard BEFORE UPDATE ON change_key FOR EACH ROW
-EXECUTE FUNCTION refuse('a key is for ever');
-
-CREATE TRIGGER change_key_delete_guard BEFORE DELETE ON change_key FOR EACH ROW
-EXECUTE FUNCTION refuse('a key is for ever');
-
-CREATE TRIGGER change_key_truncate_guard BEFORE TRUNCATE ON change_key FOR EACH STATEMENT
-EXECUTE FUNCTION refuse('a key is for ever');
 
 -- A program is named by the role of its login, `role:NAME`. The name replaces any that the program gives.
 CREATE FUNCTION outbox_inserted_by() RETURNS TRIGGER LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

@@ -167,7 +167,6 @@ END;
 
 CREATE TRIGGER outbox_after_insert AFTER INSERT ON outbox
 BEGIN
-    INSERT INTO change_key (key) VALUES (NEW.key);
     -- Numbers beyond 2^53 are no ids. They stay out of the column, and the daemon rejects the change with a
     -- reason.
     UPDATE outbox
@@ -211,18 +210,17 @@ BEGIN
         WHEN EXISTS (SELECT 1 FROM outbox
                      WHERE key = NEW.key AND (kind IS NOT NEW.kind OR NOT json_valid(NEW.body)))
             THEN RAISE(ABORT, 'this key already names another change: choose a new key')
-        WHEN EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key) AND EXISTS (
+        WHEN EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key) AND EXISTS (
                 SELECT fullkey, CASE WHEN type IN ('integer', 'real') THEN 'number' ELSE type END, atom
                 FROM json_tree(iif(json_valid(NEW.body), NEW.body, 'null'))
-                WHERE EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
                 EXCEPT SELECT path, type, atom FROM change_body_leaf WHERE key = NEW.key)
             THEN RAISE(ABORT, 'this key already names another change: choose a new key')
-        WHEN EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key) AND EXISTS (
+        WHEN EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key) AND EXISTS (
                 SELECT path, type, atom FROM change_body_leaf WHERE key = NEW.key
                 EXCEPT SELECT fullkey, CASE WHEN type IN ('integer', 'real') THEN 'number' ELSE type END, atom
                 FROM json_tree(iif(json_valid(NEW.body), NEW.body, 'null')))
             THEN RAISE(ABORT, 'this key already names another change: choose a new key')
-        WHEN EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key)
+        WHEN EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
             THEN RAISE(IGNORE)
         WHEN NEW.id <> -1
             THEN RAISE(ABORT, 'tallyd assigns the id of a change: insert key, kind, body and priority only')
@@ -244,22 +242,6 @@ BEGIN
     SELECT RAISE(ABORT, 'a key and a kind have at most 1000 bytes: choose a shorter key');
 END;
 
-CREATE TRIGGER change_key_insert_guard BEFORE INSERT ON change_key
-WHEN NOT EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
-BEGIN
-    SELECT RAISE(ABORT, 'a key exists only with its change: insert into outbox');
-END;
-
-CREATE TRIGGER change_key_update_guard BEFORE UPDATE ON change_key
-BEGIN
-    SELECT RAISE(ABORT, 'a key is for ever');
-END;
-
-CREATE TRIGGER change_key_delete_guard BEFORE DELETE ON change_key
-BEGIN
-    SELECT RAISE(ABORT, 'a key is for ever');
-END;
-
 -- With a known key, `outbox_insert_guard` has the sentence. An escaped backslash before `u0000` is no U+0000.
 CREATE TRIGGER outbox_text_guard BEFORE INSERT ON outbox
 BEGIN
@@ -268,7 +250,7 @@ BEGIN
             THEN RAISE(ABORT, 'a key must not be empty: choose a key (outbox_key_text)')
         WHEN instr(NEW.key, char(0)) > 0 OR instr(NEW.kind, char(0)) > 0 OR instr(NEW.body, char(0)) > 0
             THEN RAISE(ABORT, 'key, kind and body have no character U+0000: remove it')
-        WHEN EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key)
+        WHEN EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
             THEN NULL
         WHEN instr(replace(NEW.body, '\\', ''), '\u0000') > 0
             THEN RAISE(ABORT, 'the body has a character \u0000, which tallyd does not store: remove it (outbox_body_json)')
@@ -294,7 +276,7 @@ END;
 
 -- With a known key, `outbox_insert_guard` ignores or refuses the row.
 CREATE TRIGGER outbox_priority_guard BEFORE INSERT ON outbox
-WHEN NEW.priority NOT IN (0, 1) AND NOT EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key)
+WHEN NEW.priority NOT IN (0, 1) AND NOT EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
 BEGIN
     SELECT RAISE(ABORT, 'the priority is 0, or 1 to go first: insert one of them (outbox_priority)');
 END;
@@ -329,7 +311,7 @@ END;
 -- With a known key, `outbox_insert_guard` ignores or refuses the row.
 CREATE TRIGGER outbox_moment_ahead BEFORE INSERT ON outbox
 WHEN NEW.kind = 'quantity.set' AND json_valid(NEW.body)
-     AND NOT EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key)
+     AND NOT EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
 BEGIN
     SELECT RAISE(ABORT, '`counted_at` is more than a minute in the future: insert the moment of the count in UTC, or with its offset (outbox_moment_ahead)')
     WHERE json_type(NEW.body, '$.counted_at') = 'text'
@@ -338,7 +320,7 @@ END;
 
 CREATE TRIGGER outbox_moment_year BEFORE INSERT ON outbox
 WHEN NEW.kind = 'quantity.set' AND json_valid(NEW.body)
-     AND NOT EXISTS (SELECT 1 FROM change_key WHERE key = NEW.key)
+     AND NOT EXISTS (SELECT 1 FROM outbox WHERE key = NEW.key)
 BEGIN
     SELECT RAISE(ABORT, '`counted_at` lies before the year 2000: insert the moment of the count (outbox_moment_year)')
     WHERE json_type(NEW.body, '$.counted_at') = 'text'

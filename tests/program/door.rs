@@ -91,19 +91,6 @@ async fn a_change_begins_as_a_change() {
 }
 
 #[tokio::test]
-async fn a_key_is_known_by_its_change_and_for_ever() {
-    let house = House::new().await;
-    for (sql, expected) in [
-        ("DELETE FROM change_key", "a key is for ever"),
-        ("UPDATE change_key SET key = 'other' WHERE key = 'k'", "a key is for ever"),
-        ("INSERT INTO change_key VALUES ('never wished')", "a key exists only with its change"),
-    ] {
-        let why = house.refused(sql).await;
-        assert!(why.contains(expected), "{sql}: {why}");
-    }
-}
-
-#[tokio::test]
 async fn no_change_is_deleted_finished_or_not() {
     let house = House::new().await;
     for key in ["k", "old"] {

@@ -70,9 +70,9 @@ pub(super) async fn line_keys(
     }
     if let Some((key, at)) = write.outbox_first_import(&whole).await? {
         let first = key.rsplitn(4, ':').nth(3).unwrap_or(&key);
-        let at = at.map_or_else(String::new, |at| format!(" at {}", local_text(at)));
+        let at = local_text(at);
         return refusal(format!(
-            "the same lines were imported{at} from {first}; nothing was queued. If all of them are to be done once more, \
+            "the same lines were imported at {at} from {first}; nothing was queued. If all of them are to be done once more, \
              add --again"
         ));
     }

@@ -16,10 +16,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// SQLite's words for those of the shared files.
-const WORDS_OF_SQLITE: &[(&str, &str)] = &[
-    ("BOOLEAN", "INTEGER"),
-    ("now_ms()", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"),
-];
+const WORDS_OF_SQLITE: &[(&str, &str)] =
+    &[("BOOLEAN", "INTEGER"), ("now_ms()", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")];
 
 /// PostgreSQL's words for those of the shared files, in the order of their replacement. The collation "C" compares
 /// bytes like SQLite.
@@ -46,7 +44,8 @@ static OF_POSTGRES: LazyLock<Migrator> =
 fn in_words(words: &[(&str, &str)], own: &Migrator) -> Migrator {
     let shared = sqlx_macros::migrate!("migrations/mirror");
     let shared = shared.iter().map(|file| {
-        let text = words.iter().fold(file.sql.as_str().to_owned(), |text, (word, own)| text.replace(word, own));
+        let text =
+            words.iter().fold(file.sql.as_str().to_owned(), |text, (word, own)| text.replace(word, own));
         let text = AssertSqlSafe(text).into_sql_str();
         Migration::new(file.version, file.description.clone(), file.migration_type, text, file.no_tx)
     });

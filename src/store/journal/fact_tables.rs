@@ -215,7 +215,7 @@ mod tests {
     const OTHER_TABLES: &[(&str, &str)] = &[
         ("facts, compared with the products that point to it", "read_batch"),
         ("the journal", "journal_sequence session run body exchange event snapshot snapshot_table"),
-        ("changes", "outbox change_key delivery in_doubt_check adoption change_transition"),
+        ("changes", "outbox delivery in_doubt_check adoption change_transition"),
         ("decisions on changes", "count_resolution brake_trip brake_trip_change"),
         ("the history beside the changes", "units_taken"),
         ("open conflicts; a change that agrees closes one", "mismatch"),

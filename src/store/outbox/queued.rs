@@ -47,7 +47,7 @@ impl WriteTransaction {
         beginnings: impl Iterator<Item = String>,
     ) -> Result<HashMap<String, Vec<String>>> {
         let ranges: Vec<_> = beginnings.map(|beginning| (keys_after(&beginning), beginning)).collect();
-        let sql = "SELECT DISTINCT r.value->>1, k.key FROM json_each($1) r CROSS JOIN change_key k \
+        let sql = "SELECT DISTINCT r.value->>1, k.key FROM json_each($1) r CROSS JOIN outbox k \
                    WHERE k.key >= r.value->>1 AND k.key < r.value->>0 ORDER BY k.key";
         let rows: Vec<(String, LossyText)> =
             self.fetch_all(sql, (json_rows(&ranges),), "read the keys of earlier lines").await?;
@@ -58,16 +58,13 @@ impl WriteTransaction {
         Ok(keys)
     }
 
-    /// Returns the first key of an imported file, and the time of its insertion unless it was pruned.
+    /// Returns the first key of an imported file, and the time of its insertion.
     ///
     /// The file is known by the digest of its content, which is a part of its keys.
-    pub(crate) async fn outbox_first_import(
-        &mut self,
-        digest: &str,
-    ) -> Result<Option<(String, Option<String>)>> {
-        let sql = "SELECT k.key, o.created_at FROM change_key k LEFT JOIN outbox o ON o.key = k.key \
-                   WHERE k.key LIKE '%:' || $1 || ':%' ORDER BY o.id LIMIT 1";
-        let row: Option<(LossyText, Option<String>)> =
+    pub(crate) async fn outbox_first_import(&mut self, digest: &str) -> Result<Option<(String, String)>> {
+        let sql = "SELECT key, created_at FROM outbox \
+                   WHERE id IN (SELECT id FROM outbox WHERE key LIKE '%:' || $1 || ':%') ORDER BY id LIMIT 1";
+        let row: Option<(LossyText, String)> =
             self.fetch_optional(sql, (digest,), "read the first import of a file").await?;
         Ok(row.map(|(key, at)| (key.into(), at)))
     }

@@ -41,13 +41,6 @@ async fn each_guard_refuses_with_a_state_of_the_standard() {
         ("UPDATE outbox SET state = 'applied' WHERE key = 'k'".into(), "42501", ""),
         ("DELETE FROM outbox".into(), "42501", "a change is never deleted"),
         ("TRUNCATE outbox CASCADE".into(), "42501", "a change is never deleted"),
-        (
-            "INSERT INTO change_key (key) VALUES ('alone')".into(),
-            "23503",
-            "a key exists only with its change",
-        ),
-        ("UPDATE change_key SET key = 'l'".into(), "42501", "a key is for ever"),
-        ("DELETE FROM change_key".into(), "42501", "a key is for ever"),
         ("INSERT INTO tracked_sku (sku) VALUES (' ')".into(), "23514", "a SKU must not be blank"),
         (format!("INSERT INTO tracked_sku (sku) VALUES ('{long}')"), "23514", "at most 1000 bytes"),
         ("INSERT INTO tracked_order (order_id) VALUES (0)".into(), "23514", "the id of an order is above 0"),

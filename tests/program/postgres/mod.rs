@@ -47,7 +47,6 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
         "locked for ids in the order of commits",
     ),
     ("postgres", "trigger outbox_truncate_guard on outbox", "SQLite has no TRUNCATE"),
-    ("postgres", "trigger change_key_truncate_guard on change_key", "SQLite has no TRUNCATE"),
     ("postgres", "trigger outbox_notify on outbox", "SQLite's file is watched"),
     ("postgres", "trigger event_notify on event", "SQLite's file is watched"),
     ("postgres", "trigger order_read_request_notify on order_read_request", "SQLite's file is watched"),

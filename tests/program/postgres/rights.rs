@@ -136,8 +136,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
         "INSERT INTO outbox (key, kind, body) VALUES ('k', 'zzz', '[]') ON CONFLICT (key) DO UPDATE SET body = '[]'",
     ),
     ("an id", "SELECT nextval('outbox_id_seq')"),
-    ("a key", "INSERT INTO change_key (key) VALUES ('n')"),
-    ("a key", "DELETE FROM change_key"),
     ("the journal", "SELECT packed FROM body"),
     ("the journal", "SELECT id FROM exchange"),
     ("the journal", "SELECT id FROM session"),
@@ -205,7 +203,7 @@ async fn a_guard_uses_no_object_of_the_program() {
     let Some(cluster) = Cluster::start() else { return };
     let (world, location) = granted_world(&cluster).await;
     let mut program = Outsider::at(&location).await;
-    let hiding = "CREATE TEMP TABLE change_key (key TEXT); CREATE TEMP TABLE change_sequence (id BIGINT); \
+    let hiding = "CREATE TEMP TABLE change_transition (key TEXT); CREATE TEMP TABLE change_sequence (id BIGINT); \
                   CREATE TEMP TABLE untracked_sku (sku TEXT); CREATE DOMAIN pg_temp.jsonb AS TEXT";
     program.run(hiding).await.unwrap();
     program.run("INSERT INTO outbox (key, kind, body) VALUES ('k', 'zzz', '{}')").await.unwrap();
@@ -213,7 +211,7 @@ async fn a_guard_uses_no_object_of_the_program() {
     let (code, why) =
         refusal(&mut program, "INSERT INTO outbox (key, kind, body) VALUES ('n', 'zzz', 'no JSON')").await;
     assert_eq!((code.as_str(), why.contains("the body is no JSON text")), ("22P02", true), "{why}");
-    assert_eq!(world.number("SELECT count(*) FROM change_key WHERE key = 'k'").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE key = 'k'").await, 1);
     assert!(world.number("SELECT count(*) FROM untracked_sku").await > 0);
 }
 

@@ -64,7 +64,7 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     let pruned = prune(&shop, KEPT).await;
     assert!(pruned.deleted.exchanges > 0 && pruned.deleted.runs > 0, "{pruned:?}");
     assert_eq!(shop.number(writes).await, before + 1, "exchanges of writes are kept for ever");
-    assert_eq!(shop.number("SELECT count(*) FROM change_key").await, 3);
+    assert_eq!(shop.number("SELECT count(*) FROM outbox").await, 3);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 2);
     assert_replayed(&shop.database).await;
     day(&shop, 3).await;
