@@ -4,7 +4,7 @@
 //! [`Schedule`]; the crate only polls for due ticks and calls back. docs/architecture.md, *Known trade-offs*,
 //! has the faults of the crate behind this division.
 
-use super::{JobOccurrences, Schedule, SetBackDetector};
+use super::{JobOccurrences, Schedule};
 use crate::model::{Clock, JobKind, Timestamp};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -170,7 +170,6 @@ struct TickState {
     at_once: bool,
     polls: u64,
     clock: Arc<dyn Clock>,
-    set_back: SetBackDetector,
     jobs: HashMap<JobId, ScheduledJob>,
     /// `None` after the driver is dropped.
     sender: Option<mpsc::UnboundedSender<DueJob>>,
@@ -182,11 +181,20 @@ struct ScheduledJob {
 }
 
 impl ScheduledJob {
+    fn waits_for_earlier_time(&self, now: Timestamp) -> bool {
+        let next_tick = self.row.as_ref().map(|row| row.next_tick);
+        self.next_tick(now).is_some_and(|start| next_tick.is_some_and(|tick| tick > start))
+    }
+
+    fn next_tick(&self, after: Timestamp) -> Option<u64> {
+        self.occurrences.next_start(after).and_then(|start| u64::try_from(start.0 / 1000).ok())
+    }
+
     /// Sets the first tick after `after`, in seconds since 1970, as the scheduler counts; 0 for never.
     fn set_ticks(&mut self, after: Timestamp, last_tick: Option<u64>) {
-        let start = self.occurrences.next_start(after);
+        let next_tick = self.next_tick(after).unwrap_or(0);
         if let Some(row) = &mut self.row {
-            row.next_tick = start.and_then(|start| u64::try_from(start.0 / 1000).ok()).unwrap_or(0);
+            row.next_tick = next_tick;
             row.last_tick = last_tick;
         }
     }
@@ -195,14 +203,7 @@ impl ScheduledJob {
 impl TickStore {
     fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<DueJob>) {
         let (sender, due_jobs) = mpsc::unbounded_channel();
-        let state = TickState {
-            at_once: false,
-            polls: 0,
-            set_back: SetBackDetector::new(clock.now()),
-            clock,
-            jobs: HashMap::new(),
-            sender: Some(sender),
-        };
+        let state = TickState { at_once: false, polls: 0, clock, jobs: HashMap::new(), sender: Some(sender) };
         (Self { state: Arc::new(Mutex::new(state)), wake: Arc::default() }, due_jobs)
     }
 
@@ -259,16 +260,13 @@ impl TickState {
 
     /// Returns the next ticks and the delay of the answer.
     ///
-    /// Detects a clock that was set back; its jobs would otherwise wait for a time that moved away. Polls
-    /// come at least every [`MAX_SLEEP`].
+    /// A next tick behind the next start belongs to a time before the clock was set back. Polls come at least every
+    /// [`MAX_SLEEP`].
     fn poll_ticks(&mut self) -> (Vec<JobAndNextTick>, Option<Duration>) {
         self.polls += 1;
         let now = self.clock.now();
-        if self.set_back.is_set_back(now) {
-            for job in self.jobs.values_mut() {
-                job.set_ticks(now, None);
-                job.occurrences.reset_fired();
-            }
+        for job in self.jobs.values_mut().filter(|job| job.waits_for_earlier_time(now)) {
+            job.set_ticks(now, None);
         }
         let tick = |&JobStoredData { id, job_type, next_tick, last_tick, .. }: &JobStoredData| {
             JobAndNextTick { id, job_type, next_tick, last_tick }

@@ -15,6 +15,6 @@ mod occurrence;
 mod rule;
 
 pub(crate) use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
-pub use occurrence::{JobOccurrences, SetBackDetector};
+pub use occurrence::JobOccurrences;
 pub use rule::ScheduleError;
 pub use rule::{MissedPolicy, Schedule};

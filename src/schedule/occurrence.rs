@@ -7,9 +7,8 @@ use super::{MissedPolicy, Schedule};
 use crate::model::{JobKind, Timestamp};
 use std::time::Duration;
 
-/// The step back of a clock that makes all next ticks wrong; a smaller step only delays a tick.
-const SET_BACK_MIN: Duration = Duration::from_secs(10);
-/// The delay after which an occurrence counts as missed, as after a suspend.
+/// The delay after which an occurrence counts as missed, as after a suspend. An occurrence that lies further ahead was
+/// returned before the clock was set back.
 const LATE_AFTER: Duration = Duration::from_secs(60);
 
 /// The occurrences of one job's schedule.
@@ -37,35 +36,13 @@ impl JobOccurrences {
     /// for it.
     pub fn take_due(&mut self, now: Timestamp) -> Option<Timestamp> {
         let due = self.schedule.latest_started(self.job, now)?;
-        if self.last_fired.is_some_and(|fired| due <= fired) {
+        let last_fired = self.last_fired.filter(|fired| *fired <= now.plus(LATE_AFTER));
+        if last_fired.is_some_and(|fired| due <= fired) {
             return None;
         }
         self.last_fired = Some(due);
         let late = now.duration_since(self.schedule.start_of(self.job, due)) > LATE_AFTER;
         (!late || self.schedule.missed_policy() == MissedPolicy::RunOnce).then_some(due)
-    }
-
-    /// Resets after the clock was set back: occurrences that come again are returned again.
-    pub fn reset_fired(&mut self) {
-        self.last_fired = None;
-    }
-}
-
-/// Detects that the wall clock was set back, because jobs would otherwise wait for a time that moved away.
-#[derive(Clone, Copy, Debug)]
-pub struct SetBackDetector(Timestamp);
-
-impl SetBackDetector {
-    /// Creates the detector at the current time.
-    pub fn new(now: Timestamp) -> Self {
-        Self(now)
-    }
-
-    /// Returns true if the clock was set back since the last call.
-    pub fn is_set_back(&mut self, now: Timestamp) -> bool {
-        let set_back = now.plus(SET_BACK_MIN) < self.0;
-        self.0 = if set_back { now } else { now.max(self.0) };
-        set_back
     }
 }
 
@@ -95,15 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_set_back_shows_again_comes_again() {
-        let (mut hourly, mut wall) =
-            (hourly(MissedPolicy::Skip), SetBackDetector::new(at("2027-01-01T05:00:00Z")));
+    fn a_clock_set_back_stops_no_occurrence_and_repeats_only_those_of_longer_ago() {
+        let mut hourly = hourly(MissedPolicy::Skip);
         assert!(hourly.take_due(at("2027-01-01T05:00:00Z")).is_some());
-        assert!(!wall.is_set_back(at("2027-01-01T05:00:05Z")));
-        assert!(!wall.is_set_back(at("2027-01-01T04:59:58Z")), "a small step only delays");
-        assert!(wall.is_set_back(at("2027-01-01T04:00:00Z")));
-        assert!(!wall.is_set_back(at("2027-01-01T04:00:01Z")), "it is noticed once");
-        hourly.reset_fired();
-        assert_eq!(hourly.take_due(at("2027-01-01T04:00:00Z")), Some(at("2027-01-01T04:00:00Z")));
+        assert_eq!(hourly.take_due(at("2027-01-01T04:59:30Z")), None, "a small step is no new hour");
+        assert_eq!(hourly.take_due(at("2027-01-01T05:00:00Z")), None, "the same occurrence");
+        let earlier = at("2027-01-01T04:00:00Z");
+        assert_eq!(hourly.take_due(earlier), Some(earlier));
+        assert_eq!(hourly.take_due(at("2027-01-01T05:00:00Z")), Some(at("2027-01-01T05:00:00Z")));
     }
 }

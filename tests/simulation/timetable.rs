@@ -3,11 +3,10 @@
 //! The world's clock drives them, instead of the scheduler library of the daemon.
 
 use tallyd::model::{JobKind, Timestamp};
-use tallyd::schedule::{JobOccurrences, Schedule, SetBackDetector};
+use tallyd::schedule::{JobOccurrences, Schedule};
 
 /// The schedules of one start of the daemon.
 pub struct Timetable {
-    wall: SetBackDetector,
     rows: Vec<(JobOccurrences, Option<Timestamp>)>,
 }
 
@@ -18,7 +17,7 @@ impl Timetable {
             let next = occurrences.next_start(now);
             (occurrences, next)
         };
-        Self { wall: SetBackDetector::new(now), rows: schedules.into_iter().map(row).collect() }
+        Self { rows: schedules.into_iter().map(row).collect() }
     }
 
     /// Returns the calendar time of the next start.
@@ -36,14 +35,10 @@ impl Timetable {
         due
     }
 
-    /// Recomputes the due times if the calendar was set back.
+    /// Brings forward the starts that belong to a time before the calendar was set back.
     pub fn look(&mut self, now: Timestamp) {
-        if !self.wall.is_set_back(now) {
-            return;
-        }
         for (occurrences, next) in &mut self.rows {
-            occurrences.reset_fired();
-            *next = occurrences.next_start(now);
+            *next = (*next).min(occurrences.next_start(now));
         }
     }
 
