@@ -17,32 +17,7 @@ pub(crate) enum BalancesOutcome {
     /// None of several known SKUs came. The answer decides nothing and is not applied.
     NoneKnown {
         known: u64,
-        /// True if no other known SKU could be asked for beside.
-        ///
-        /// Such an answer is recorded as one that shows nothing and proves nothing. An operator then sees
-        /// since when the SKU is not shown.
-        lacks_witnesses: bool,
     },
-}
-
-impl BalancesOutcome {
-    /// Returns true if the request should be repeated with other known SKUs beside it.
-    pub(crate) fn wants_witnesses(&self) -> bool {
-        matches!(self, BalancesOutcome::NoneKnown { lacks_witnesses: false, .. })
-    }
-
-    /// Returns true if something of the request came.
-    pub(crate) fn shows_some(&self) -> bool {
-        matches!(self, BalancesOutcome::Recorded(recorded) if !recorded.is_silent)
-    }
-
-    /// Returns the record of the answer. An answer without any known SKU is a failed read.
-    pub(crate) fn into_recorded(self) -> Result<BalancesRecorded, JobError> {
-        match self {
-            BalancesOutcome::Recorded(recorded) => Ok(recorded),
-            BalancesOutcome::NoneKnown { known, .. } => Err(JobError::Implausible(none_known_text(known))),
-        }
-    }
 }
 
 pub(super) fn none_known_text(known: u64) -> String {
@@ -53,8 +28,10 @@ pub(super) fn none_known_text(known: u64) -> String {
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
-/// An answer to a request of few SKUs may want witnesses.
-pub(crate) async fn record_balances(
+///
+/// If the only known SKU does not come, the answer is recorded as one that shows nothing and proves nothing. An
+/// operator then sees since when the SKU is not shown.
+pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
     requested: &[Sku],
@@ -62,30 +39,17 @@ pub(crate) async fn record_balances(
     if record_if_unchanged(context, answer, requested).await? {
         return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
     }
-    record_new_balances(context, answer, requested).await
-}
-
-/// Records a page whose answer equals no stored one, for example because its SKUs were never asked for.
-pub(crate) async fn record_new_balances(
-    context: &JobContext,
-    answer: &AnsweredExchange,
-    requested: &[Sku],
-) -> Result<BalancesOutcome, JobError> {
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
         true => context.store.product_known_count(requested).await?,
         false => (0, false),
     };
-    if !brake::is_emptied_answer(known, 0) {
-        return Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?));
-    }
     let is_alone = known == 1 && !others;
-    if is_alone {
-        store_balances(context, answer, requested, decoded).await?;
-    } else {
+    if brake::is_emptied_answer(known, 0) && !is_alone {
         context.exchange_end_ignored(answer).await?;
+        return Ok(BalancesOutcome::NoneKnown { known });
     }
-    Ok(BalancesOutcome::NoneKnown { known, lacks_witnesses: is_alone })
+    Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?))
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

@@ -1,4 +1,5 @@
-//! Reading of some SKUs' balances such that each answer can prove what it lacks.
+//! Reading of SKUs' balances, for all jobs: pages that are committed as they are answered, such that each answer
+//! can prove what it lacks.
 //!
 //! A failed page is split, and a SKU that fails alone is left out
 //! ([`isolation`](crate::reconcile::isolation)). An empty answer to a call for few SKUs may come from a
@@ -10,32 +11,43 @@ use super::call::{AnsweredExchange, reply_message};
 use super::preflight::ReadOrigin;
 use super::quarantine::FailureCause;
 use crate::client::{Verdict, wire};
-use crate::model::{Operation, Sku};
+use crate::model::{Moment, Operation, Sku};
 use crate::reconcile::isolation::SuspectQueue;
+use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
+use crate::store::{BalancesRecorded, WITNESSES};
 use std::time::Duration;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
+/// SKUs of a page whose answer can prove an absence: with the witnesses, it has [`TRUSTED_PAGE_SKUS`] SKUs.
+pub(crate) const PROVING_PAGE_SKUS: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 
 #[derive(Debug)]
 pub(crate) enum PageRead {
-    Recorded {
-        answer: Box<AnsweredExchange>,
-        /// Time from the request to the record.
-        latency: Duration,
-    },
+    Recorded(RecordedPage),
     /// Failure that one of the SKUs may cause.
     Failed {
         why: String,
         /// True if the page had a single SKU, which is now quarantined.
         is_quarantined: bool,
+        /// True if a smaller page may succeed.
+        may_shrink: bool,
     },
     /// No byte of the request was sent, or the failure may mean the key.
     Unsent(String),
 }
 
+#[derive(Debug)]
+pub(crate) struct RecordedPage {
+    pub(crate) answer: Box<AnsweredExchange>,
+    pub(crate) recorded: BalancesRecorded,
+    /// Time from the request to the record.
+    pub(crate) latency: Duration,
+    /// True if its only SKU left the quarantine.
+    pub(crate) has_ended_quarantine: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallResult {
-    Recorded,
     /// None of the known SKUs came, so the answer decides nothing.
     NoneKnown,
     Failed,
@@ -43,7 +55,6 @@ enum CallResult {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageStep {
-    Finish,
     AddWitnesses,
     RemoveWitnesses,
     /// The read failed. `is_blamed`: the failure counts against the SKUs of the page.
@@ -59,7 +70,6 @@ impl PageStep {
     /// by its own reads. An empty answer counts against the page if the witnesses did not fail in another call.
     fn after_call(result: CallResult, is_second: bool, has_witnesses: bool) -> Self {
         match (result, is_second, has_witnesses) {
-            (CallResult::Recorded, _, _) => Self::Finish,
             (CallResult::NoneKnown, false, false) => Self::AddWitnesses,
             (CallResult::Failed, false, true) => Self::RemoveWitnesses,
             // The page did not fail alone, and its witnesses did.
@@ -73,26 +83,67 @@ impl PageStep {
     }
 }
 
+/// Answer to the request of a page, not recorded yet.
+#[derive(Debug)]
+pub(crate) struct AnsweredPage {
+    answer: AnsweredExchange,
+    requested: Vec<Sku>,
+    has_witnesses: bool,
+}
+
+impl AnsweredPage {
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.answer.reply.verdict == Verdict::Accepted
+    }
+}
+
 /// Reads and records a page in one call or two, beside these witnesses.
 pub(crate) async fn read_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
-    mut witnesses: Vec<Sku>,
+    witnesses: Vec<Sku>,
 ) -> Result<PageRead, JobError> {
-    let ReadOrigin { context, run, lane } = origin;
+    let answered = ask_page(origin, page, witnesses).await?;
+    record_page(origin, page, answered).await
+}
+
+/// Requests a page, beside these witnesses.
+pub(crate) async fn ask_page(
+    origin: ReadOrigin<'_>,
+    page: &[Sku],
+    witnesses: Vec<Sku>,
+) -> Result<AnsweredPage, JobError> {
+    let has_witnesses = !witnesses.is_empty();
+    let requested: Vec<Sku> = page.iter().cloned().chain(witnesses).collect();
+    let request = wire::get_product_balances(&requested)?;
+    let answer = origin.context.read_once(origin.run, origin.lane, request).await?;
+    Ok(AnsweredPage { answer, requested, has_witnesses })
+}
+
+/// Records the answer to the request of a page. May request the page a second time.
+pub(crate) async fn record_page(
+    origin: ReadOrigin<'_>,
+    page: &[Sku],
+    mut answered: AnsweredPage,
+) -> Result<PageRead, JobError> {
+    let context = origin.context;
     let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
     let mut is_second = false;
     loop {
-        let requested: Vec<Sku> = page.iter().chain(&witnesses).cloned().collect();
-        let answer = context.read_once(run, lane, wire::get_product_balances(&requested)?).await?;
+        let AnsweredPage { answer, requested, has_witnesses } = answered;
         let (result, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
-                Ok(BalancesOutcome::NoneKnown { known, lacks_witnesses: false }) => {
-                    (CallResult::NoneKnown, balances::none_known_text(known))
+                Ok(BalancesOutcome::Recorded(recorded)) => {
+                    let shows_some = !recorded.is_silent;
+                    let has_ended_quarantine =
+                        context.record_read_success(READ_OPERATION, &names, shows_some).await?;
+                    let latency = context.moment().duration_since(answer.sent_moment);
+                    let answer = Box::new(answer);
+                    let page = RecordedPage { answer, recorded, latency, has_ended_quarantine };
+                    return Ok(PageRead::Recorded(page));
                 }
-                Ok(outcome) => {
-                    context.record_read_success(READ_OPERATION, &names, outcome.shows_some()).await?;
-                    (CallResult::Recorded, String::new())
+                Ok(BalancesOutcome::NoneKnown { known }) => {
+                    (CallResult::NoneKnown, balances::none_known_text(known))
                 }
                 Err(JobError::Implausible(why)) => (CallResult::Failed, why),
                 Err(error) => return Err(error),
@@ -100,41 +151,109 @@ pub(crate) async fn read_page(
         } else {
             context.exchange_end_ignored(&answer).await?;
             let why = reply_message(&answer.reply);
-            match context.classify_failure(run, &answer.reply).await? {
-                FailureCause::Throttled => continue,
+            match context.classify_failure(origin.run, &answer.reply).await? {
+                FailureCause::Throttled => {
+                    let witnesses = requested[page.len()..].to_vec();
+                    answered = ask_page(origin, page, witnesses).await?;
+                    continue;
+                }
                 FailureCause::Unsent => return Ok(PageRead::Unsent(why)),
                 FailureCause::Entry => (CallResult::Failed, why),
             }
         };
-        let is_blamed = match PageStep::after_call(result, is_second, !witnesses.is_empty()) {
-            PageStep::Finish => {
-                let latency = context.moment().duration_since(answer.sent_moment);
-                return Ok(PageRead::Recorded { answer: Box::new(answer), latency });
-            }
+        let (mut witnesses, mut is_blamed) = (Vec::new(), false);
+        match PageStep::after_call(result, is_second, has_witnesses) {
             PageStep::AddWitnesses => {
                 witnesses = context.store.skus_beside(page).await?;
-                witnesses.is_empty()
+                is_blamed = witnesses.is_empty();
             }
-            PageStep::RemoveWitnesses => {
-                witnesses.clear();
-                false
-            }
+            PageStep::RemoveWitnesses => {}
             PageStep::GiveUp { is_blamed: false } => {
-                return Ok(PageRead::Failed { why, is_quarantined: false });
+                return Ok(PageRead::Failed { why, is_quarantined: false, may_shrink: false });
             }
-            PageStep::GiveUp { is_blamed: true } => true,
-        };
+            PageStep::GiveUp { is_blamed: true } => is_blamed = true,
+        }
         if is_blamed {
             let is_quarantined = context.record_failure(READ_OPERATION, &names, &why).await?;
-            return Ok(PageRead::Failed { why, is_quarantined });
+            let may_shrink = answer.reply.may_shrink_page();
+            return Ok(PageRead::Failed { why, is_quarantined, may_shrink });
         }
-        is_second = true;
+        (is_second, answered) = (true, ask_page(origin, page, witnesses).await?);
+    }
+}
+
+/// Pages to be read, and the parts of failed pages.
+#[derive(Debug, Default)]
+pub(crate) struct PageQueue {
+    parts: SuspectQueue<Sku>,
+    /// Message of the first failure since the last success. It tells more than those of the parts.
+    failure: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum PageEnd {
+    Recorded(RecordedPage),
+    /// Failed alone; the queue has the SKU no more.
+    Isolated {
+        sku: Sku,
+        is_quarantined: bool,
+    },
+    /// Failed; the queue has the SKUs again.
+    Requeued,
+}
+
+impl PageQueue {
+    pub(crate) fn add(&mut self, page: Vec<Sku>) {
+        self.parts.add(page);
+    }
+
+    /// Returns the next page: the largest.
+    pub(crate) fn take(&mut self) -> Option<Vec<Sku>> {
+        self.parts.take()
+    }
+
+    /// Returns the end of the pause before the next call.
+    pub(crate) fn not_before(&self) -> Option<Moment> {
+        self.parts.not_before()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Returns the reason if so many calls failed in a row that the platform fails, and not a SKU.
+    pub(crate) fn exhaustion(&self) -> Option<&str> {
+        self.parts.is_exhausted().then_some(self.failure.as_str())
+    }
+
+    /// Takes the result of a page. A failed page is queued again in halves.
+    pub(crate) fn end_page(&mut self, page: Vec<Sku>, read: PageRead, now: Moment) -> PageEnd {
+        let (why, isolated) = match read {
+            PageRead::Recorded(page) => {
+                self.parts.succeeded();
+                return PageEnd::Recorded(page);
+            }
+            PageRead::Failed { why, is_quarantined, .. } => (why, Some(is_quarantined)),
+            PageRead::Unsent(why) => (why, None),
+        };
+        if !self.parts.is_failing() {
+            self.failure = why;
+        }
+        let Some(is_quarantined) = isolated else {
+            self.parts.note_failure(now);
+            self.parts.add(page);
+            return PageEnd::Requeued;
+        };
+        match self.parts.failed(page, now) {
+            Some(sku) => PageEnd::Isolated { sku, is_quarantined },
+            None => PageEnd::Requeued,
+        }
     }
 }
 
 pub(crate) struct BalancesReader<'a> {
     origin: ReadOrigin<'a>,
-    suspects: SuspectQueue<Sku>,
+    pages: PageQueue,
     with_witnesses: bool,
     pub(crate) pages_read: u64,
     pub(crate) unread_reason: Option<String>,
@@ -143,9 +262,9 @@ pub(crate) struct BalancesReader<'a> {
 impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
     pub(crate) fn new(origin: ReadOrigin<'a>, skus: &[Sku], size: usize) -> Self {
-        let mut suspects = SuspectQueue::default();
-        skus.chunks(size.max(1)).for_each(|page| suspects.add(page.to_vec()));
-        Self { origin, suspects, with_witnesses: false, pages_read: 0, unread_reason: None }
+        let mut pages = PageQueue::default();
+        skus.chunks(size.max(1)).for_each(|page| pages.add(page.to_vec()));
+        Self { origin, pages, with_witnesses: false, pages_read: 0, unread_reason: None }
     }
 
     /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
@@ -158,31 +277,27 @@ impl<'a> BalancesReader<'a> {
         Ok(self)
     }
 
-    /// Returns the next page: its answer, which is recorded, and its SKUs.
+    /// Returns the next page: its answer, which is recorded, and its SKUs. A later run reads an isolated SKU.
     pub(crate) async fn next_page(&mut self) -> Result<Option<(AnsweredExchange, Vec<Sku>)>, JobError> {
         let context = self.origin.context;
-        while !self.suspects.is_exhausted() {
-            let Some(page) = self.suspects.take() else { break };
-            context.pause_until(self.suspects.not_before()).await?;
+        while self.pages.exhaustion().is_none() {
+            let Some(page) = self.pages.take() else { break };
+            context.pause_until(self.pages.not_before()).await?;
             let beside = match self.with_witnesses {
                 true => context.store.skus_beside(&page).await?,
                 false => Vec::new(),
             };
-            match read_page(self.origin, &page, beside).await? {
-                PageRead::Recorded { answer, .. } => {
-                    self.suspects.succeeded();
-                    self.pages_read += 1;
-                    return Ok(Some((*answer, page)));
-                }
-                PageRead::Unsent(why) => {
-                    self.unread_reason = Some(why);
-                    break;
-                }
-                PageRead::Failed { why, .. } => {
-                    // A later run reads an isolated SKU.
-                    drop(self.suspects.failed(page, context.moment()));
-                    self.unread_reason = Some(why);
-                }
+            let read = read_page(self.origin, &page, beside).await?;
+            if let PageRead::Failed { why, .. } | PageRead::Unsent(why) = &read {
+                self.unread_reason = Some(why.clone());
+            }
+            let is_unsent = matches!(read, PageRead::Unsent(_));
+            if let PageEnd::Recorded(recorded) = self.pages.end_page(page.clone(), read, context.moment()) {
+                self.pages_read += 1;
+                return Ok(Some((*recorded.answer, page)));
+            }
+            if is_unsent {
+                break;
             }
         }
         Ok(None)

@@ -2,10 +2,10 @@
 
 use super::backlog::PushBacklog;
 use super::brake;
-use super::fault_search::FaultSearch;
 use super::pipeline::{PushPipeline, QueuedCall};
-use super::snapshot::OwnReads;
-use crate::model::StockLevel;
+use super::snapshot::{OwnReads, PendingStockLevel};
+use crate::exec::balances_reader::PageQueue;
+use crate::model::{Sku, StockLevel};
 use crate::store::OutboxMark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -23,16 +23,30 @@ impl PushPipeline {
         }
     }
 
-    pub(super) fn queue_parts(&mut self, parts: Vec<Vec<StockLevel>>) {
-        for stock_levels in parts {
-            self.reserved_levels.extend(stock_levels.iter().cloned());
-            self.refused_parts.push_back(QueuedCall {
-                stock_levels,
-                plans: Vec::new(),
-                is_urgent: false,
-                is_separate: true,
-            });
-        }
+    pub(super) fn queue_part(&mut self, stock_levels: &[StockLevel]) {
+        self.reserved_levels.extend(stock_levels.iter().cloned());
+        self.refused_parts.push_back(QueuedCall {
+            stock_levels: stock_levels.to_vec(),
+            plans: Vec::new(),
+            is_urgent: false,
+            is_separate: true,
+        });
+    }
+
+    /// Reserves a stock level for its read. Returns true if its SKU is not read yet.
+    pub(super) fn reserve_read(&mut self, work: &PendingStockLevel) -> bool {
+        self.reserved_levels.insert(work.stock_level.clone());
+        let levels = self.reading.entry(work.stock_level.sku.clone()).or_default();
+        levels.push(work.backlog_entry());
+        levels.len() == 1
+    }
+
+    /// Puts the stock levels of these SKUs back to the backlog after their read, and returns them.
+    pub(super) fn end_reads(&mut self, skus: &[Sku]) -> Vec<StockLevel> {
+        let levels: Vec<_> = skus.iter().filter_map(|sku| self.reading.remove(sku)).flatten().collect();
+        levels.iter().for_each(|(level, _)| drop(self.reserved_levels.take(level)));
+        self.backlog.put_back(levels.clone());
+        levels.into_iter().map(|(level, _)| level).collect()
     }
 
     /// Returns true if a read or update in flight has an operator's change.
@@ -76,7 +90,10 @@ impl Default for PushPipeline {
             refused_parts: VecDeque::new(),
             unpacked_levels: Vec::new(),
             reserved_levels: BTreeSet::new(),
-            fault_search: FaultSearch::default(),
+            failed_pages: PageQueue::default(),
+            is_part_in_flight: false,
+            reading: BTreeMap::new(),
+            given_up: BTreeSet::new(),
             own_reads: OwnReads::new(),
             latency: Duration::ZERO,
             seen: OutboxMark::default(),

@@ -8,13 +8,13 @@
 //! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
 //! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
+use super::PushRun;
 use super::routes::BatchRoutes;
 use super::snapshot::PendingStockLevel;
-use super::{ENTRIES_MAX, PushRun};
-use crate::model::{Moment, StockLevel};
+use crate::model::{Moment, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
 
-const UNDELAYED_MIN: usize = 2 * ENTRIES_MAX;
+const UNDELAYED_MIN: usize = 2 * UPDATE_MAX_ENTRIES;
 
 impl PushRun<'_> {
     /// Returns the stock levels of a batch to be processed now. The others wait in `few`. Stock levels in
@@ -66,7 +66,8 @@ impl PushRun<'_> {
     /// again. A few waiting stock levels do not keep the pipeline running, so that the changes behind the
     /// quantities are sent.
     pub(super) fn pause_ends(&self) -> Option<Moment> {
-        let again = self.pipeline.fault_search.pause_ends();
+        let waits = !self.pipeline.is_part_in_flight && !self.pipeline.failed_pages.is_empty();
+        let again = self.pipeline.failed_pages.not_before().filter(|_| waits);
         let goes_on = again.is_some() || !self.pipeline.in_flight.is_empty();
         again.into_iter().chain(self.delay_end().filter(|_| goes_on)).min()
     }

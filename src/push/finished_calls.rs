@@ -1,39 +1,31 @@
 //! Completion of the pipeline's reads and updates: their stock levels go back to the backlog or are given up.
 
-use super::fault_search::LevelToRead;
+use super::PushRun;
 use super::pipeline::FinishedCall;
+use super::refusal::{REFUSED_MAX, SentEffect};
 use super::send::UpdateOutcome;
-use super::{PushRun, REFUSED_MAX};
 use crate::exec::JobError;
-use crate::exec::balances_reader::PageRead;
-use crate::model::StockLevel;
+use crate::exec::balances_reader::{PageEnd, PageRead};
+use crate::model::{Sku, StockLevel};
 
 impl PushRun<'_> {
     /// Handles a finished read or update. Its stock levels go back to the backlog. A read page has writes
     /// now, a call may have found its facts too old, and new changes may have arrived.
     pub(super) fn handle_finished(&mut self, finished: FinishedCall) -> Result<(), JobError> {
         match finished {
-            FinishedCall::Read { stock_levels: levels, page, is_part } => {
+            FinishedCall::Read { skus, page, is_urgent, is_part } => {
                 self.pipeline.reads_in_flight -= 1;
-                self.pipeline.urgent_reads -= usize::from(levels.iter().any(|asked| asked.is_urgent));
-                self.pipeline.fault_search.is_reading &= !is_part;
-                return self.handle_read(levels, page);
+                self.pipeline.urgent_reads -= usize::from(is_urgent);
+                self.pipeline.is_part_in_flight &= !is_part;
+                return self.handle_read(skus, page);
             }
-            FinishedCall::Update { stock_levels: levels, is_urgent: urgent, outcome: sent } => {
+            FinishedCall::Update { stock_levels: levels, is_urgent: urgent, outcome } => {
                 self.pipeline.urgent_sends -= usize::from(urgent);
                 self.pipeline.projected_backlog.remove_levels(&levels);
                 levels.iter().for_each(|level| drop(self.pipeline.reserved_levels.take(level)));
-                if let UpdateOutcome::NoEffect(_) = sent {
-                    // The wait has no known end, so the reads made for this call no longer serve it.
-                    self.pipeline.own_reads.retain(|level, _| !levels.contains(level));
+                if let UpdateOutcome::Sent(effect) = outcome {
+                    self.handle_sent(&levels, effect);
                 }
-                if let UpdateOutcome::Refused { parts, .. } = &sent
-                    && parts.is_empty()
-                {
-                    // Not again in this run, but in the next.
-                    self.pipeline.fault_search.given_up.extend(levels.iter().map(|level| level.sku.clone()));
-                }
-                self.handle_sent(sent);
                 // A change that was taken in during the call waits for its stock level.
                 let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
                 let free: Vec<(StockLevel, bool)> = free.map(|level| (level, false)).collect();
@@ -43,66 +35,68 @@ impl PushRun<'_> {
         Ok(())
     }
 
-    /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts.
-    fn handle_read(&mut self, levels: Vec<LevelToRead>, page: PageRead) -> Result<(), JobError> {
-        let (freed, failed) = match page {
-            PageRead::Recorded { answer, latency } => {
-                let known = levels.iter().map(|asked| (asked.stock_level.clone(), answer.id));
-                self.pipeline.own_reads.extend(known);
-                self.pipeline.latency = latency;
-                self.pipeline.is_pace_paid = self.pipeline.in_flight.is_empty();
-                self.pipeline.fault_search.suspects.succeeded();
-                (levels, None)
+    /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts, until the
+    /// SKU that makes the read fail is isolated; then only its changes wait.
+    fn handle_read(&mut self, skus: Vec<Sku>, page: PageRead) -> Result<(), JobError> {
+        let (pipeline, now) = (&mut self.pipeline, self.context.moment());
+        match pipeline.failed_pages.end_page(skus.clone(), page, now) {
+            PageEnd::Recorded(page) => {
+                pipeline.latency = page.latency;
+                pipeline.is_pace_paid = pipeline.in_flight.is_empty();
+                let levels = pipeline.end_reads(&skus);
+                pipeline.own_reads.extend(levels.into_iter().map(|level| (level, page.answer.id)));
             }
-            PageRead::Failed { why, is_quarantined } => {
-                let freed =
-                    self.pipeline.fault_search.split_page(levels, is_quarantined, self.context.moment());
-                (freed, Some(why))
+            PageEnd::Isolated { is_quarantined: true, .. } => drop(pipeline.end_reads(&skus)),
+            // The success of others is the missing proof. Without any, the search is exhausted.
+            PageEnd::Isolated { sku, is_quarantined: false } => pipeline.failed_pages.add(vec![sku]),
+            PageEnd::Requeued => {}
+        }
+        match self.pipeline.failed_pages.exhaustion() {
+            Some(why) => {
+                Err(JobError::GivenUp { what: "balances before a push".into(), why: why.to_owned() })
             }
-            PageRead::Unsent(why) => {
-                self.pipeline.fault_search.suspects.note_failure(self.context.moment());
-                self.pipeline.fault_search.add_levels(levels);
-                (Vec::new(), Some(why))
-            }
-        };
-        freed.iter().for_each(|asked| drop(self.pipeline.reserved_levels.take(&asked.stock_level)));
-        self.pipeline
-            .backlog
-            .put_back(freed.into_iter().map(|asked| (asked.stock_level, asked.is_urgent)).collect());
-        match failed {
-            Some(why) if self.pipeline.fault_search.suspects.is_exhausted() => {
-                Err(JobError::GivenUp { what: "balances before a push".into(), why })
-            }
-            Some(_) | None => Ok(()),
+            None => Ok(()),
         }
     }
 
-    fn handle_sent(&mut self, sent: UpdateOutcome) {
-        self.summary.calls += u64::from(!matches!(sent, UpdateOutcome::Nothing));
-        match sent {
-            UpdateOutcome::Nothing => {}
-            UpdateOutcome::Completed { stock_levels: levels, counts } => {
+    fn handle_sent(&mut self, levels: &[StockLevel], effect: SentEffect) {
+        self.summary.calls += 1;
+        match effect {
+            SentEffect::Moved(counts) => {
                 self.summary.add_summary(counts);
                 self.consecutive_refusals = 0;
-                for level in &levels {
+                for level in levels {
                     self.read_counts.remove(level);
                     self.pipeline.own_reads.remove(level);
                 }
             }
-            UpdateOutcome::Split(halves) => self.pipeline.queue_parts(halves),
-            UpdateOutcome::Refused { parts, why } => {
-                self.consecutive_refusals += 1;
-                self.is_cut_off |= self.consecutive_refusals >= REFUSED_MAX;
-                if self.is_cut_off || parts.is_empty() {
-                    self.summary.note_failure(why);
-                    return;
-                }
-                self.pipeline.queue_parts(parts);
-            }
-            UpdateOutcome::NoEffect(why) => {
+            SentEffect::None(why) => {
+                // The wait has no known end, so the reads made for this call no longer serve it.
+                self.pipeline.own_reads.retain(|level, _| !levels.contains(level));
                 self.is_cut_off |= why.is_some();
                 why.into_iter().for_each(|why| self.summary.note_failure(why));
             }
+            SentEffect::Refused { failure } => self.split_refused(levels, failure),
+        }
+    }
+
+    /// Sends a refused call again in halves, to find the offending entry. A stock level that was alone waits for
+    /// the next run if the status proves nothing against a change.
+    fn split_refused(&mut self, levels: &[StockLevel], failure: Option<String>) {
+        if let Some(why) = failure {
+            self.consecutive_refusals += 1;
+            self.is_cut_off |= self.consecutive_refusals >= REFUSED_MAX;
+            if let [only] = levels {
+                self.pipeline.given_up.insert(only.sku.clone());
+            }
+            if self.is_cut_off || levels.len() < 2 {
+                self.summary.note_failure(why);
+                return;
+            }
+        }
+        let (left, right) = levels.split_at(levels.len() / 2);
+        for part in [left, right].into_iter().filter(|part| !part.is_empty()) {
+            self.pipeline.queue_part(part);
         }
     }
 }

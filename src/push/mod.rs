@@ -16,9 +16,9 @@
 //! | --- | --- |
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `finished_calls`, `call_queue`, `routes`, `delay` | batches, queued calls, their completion, isolated SKUs, delay of a few |
-//! | `fault_search`, `unlisted`, `kits` | reads before a call |
+//! | `unlisted`, `kits` | reads before a call |
 //! | `brake` | the brakes over the backlog and over one update |
-//! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
+//! | `send`, `claim`, `refusal`, `summary` | one call: claim, send, completion, its end, the summary of the run |
 //! | `kinds` | the kinds other than quantities |
 //! | `preview` | the plan of the next push without a call |
 
@@ -27,12 +27,12 @@ mod brake;
 mod call_queue;
 mod claim;
 mod delay;
-mod fault_search;
 mod finished_calls;
 mod kinds;
 mod kits;
 mod pipeline;
 mod preview;
+mod refusal;
 mod routes;
 mod send;
 mod snapshot;
@@ -47,14 +47,16 @@ use self::kits::PossibleKits;
 use self::pipeline::PushPipeline;
 use self::snapshot::PendingStockLevel;
 use self::summary::{PushSummary, count_state};
+use crate::exec::balances_reader::PROVING_PAGE_SKUS;
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{ChangeId, ExchangeId, JobKind, Moment, RunId, Sku, StockLevel, WarehouseId};
+use crate::model::{
+    ChangeId, ExchangeId, JobKind, Moment, RunId, Sku, StockLevel, UPDATE_MAX_ENTRIES, WarehouseId,
+};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::packing::{PackingEntry, pack_calls};
-use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
 use crate::reconcile::{ChangeDecision, ProductLack, StockLevelStep};
-use crate::store::{ChangeOutcome, ClaimedChange, Durability, Store, StoreError, WITNESSES};
+use crate::store::{ChangeOutcome, ClaimedChange, Durability, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
@@ -62,14 +64,6 @@ use tokio_util::sync::CancellationToken;
 /// checks it again with growing delays. Two reads are normal for a SKU that the platform does not return: the
 /// second holds other SKUs too, and so can prove the absence.
 const READS_MAX: u8 = 4;
-/// Limit of entries in an update call (docs/interface.md, Limits).
-const ENTRIES_MAX: usize = 25;
-/// Limit of calls refused in a row, with none accepted between them. A single bad entry causes two or three
-/// refusals; more of them mean that the fault is not in an entry.
-const REFUSED_MAX: usize = 6;
-/// Limit of SKUs in a read of SKUs that an earlier answer lacked. With the witnesses, the read has at most
-/// [`TRUSTED_PAGE_SKUS`] SKUs, so its answer can prove an absence.
-const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 
 /// Delivers all changes. No call is in flight at the begin and at the end of the run, so a change that is `sending`
 /// then has an answer that could not be recorded.
@@ -334,14 +328,14 @@ fn pack_writes<'w>(
         packed.map(|call| call.into_iter().map(|index| writes[index]).collect()).collect();
     if has_more {
         calls.retain(|call| {
-            call.len() == ENTRIES_MAX || call.iter().any(|work| work.is_urgent || cannot_wait(work))
+            call.len() == UPDATE_MAX_ENTRIES || call.iter().any(|work| work.is_urgent || cannot_wait(work))
         });
     }
     calls
 }
 
 /// Returns the SKUs of the next read before a push. These are all stale SKUs, unless an answer lacked some of
-/// them: then the lacking SKUs come first, up to [`SMALL_PAGE`] SKUs in all.
+/// them: then the lacking SKUs come first, up to [`PROVING_PAGE_SKUS`] SKUs in all.
 fn skus_to_read(stale: &[&PendingStockLevel]) -> BTreeSet<Sku> {
     if !stale.iter().any(is_lacking) {
         return stale.iter().map(|work| work.stock_level.sku.clone()).collect();
@@ -350,7 +344,7 @@ fn skus_to_read(stale: &[&PendingStockLevel]) -> BTreeSet<Sku> {
     let first =
         stale.iter().filter(|work| is_lacking(work)).chain(stale.iter().filter(|work| !is_lacking(work)));
     for work in first {
-        if skus.len() >= SMALL_PAGE {
+        if skus.len() >= PROVING_PAGE_SKUS {
             break;
         }
         skus.insert(work.stock_level.sku.clone());

@@ -16,19 +16,18 @@
 //! larger than what can be written before its facts are too old.
 
 use super::backlog::PushBacklog;
-use super::fault_search::{FaultSearch, LevelToRead};
 use super::routes::BatchRoutes;
 use super::send::{self, UpdateOutcome};
 use super::snapshot::{
     NewChanges, OWN_READ_SERVES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs,
     deduplicate_levels, load_new_changes, load_snapshot, resolve_levels,
 };
-use super::{ENTRIES_MAX, PushRun, READS_MAX, brake, is_lacking, pack_writes, skus_to_read, witnesses_of};
-use crate::exec::balances_reader::{PageRead, read_page};
+use super::{PushRun, READS_MAX, brake, is_lacking, pack_writes, skus_to_read, witnesses_of};
+use crate::exec::balances_reader::{PageQueue, PageRead, read_page};
 use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
-use crate::model::{Lane, Moment, Sku, StockLevel};
+use crate::model::{Lane, Moment, Sku, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
 use crate::store::{Durability, OutboxMark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,7 +53,13 @@ pub(super) struct PushPipeline {
     pub(super) unpacked_levels: Vec<StockLevel>,
     /// Stock levels of all of these; they are not planned again.
     pub(super) reserved_levels: BTreeSet<StockLevel>,
-    pub(super) fault_search: FaultSearch,
+    /// Parts of failed pages, and quarantined SKUs that are due. One part is read at a time, beside new pages.
+    pub(super) failed_pages: PageQueue,
+    pub(super) is_part_in_flight: bool,
+    /// Stock levels of the SKUs that are read or wait in `failed_pages`, each with true if urgent.
+    pub(super) reading: BTreeMap<Sku, Vec<(StockLevel, bool)>>,
+    /// SKUs that are not tried again in this run.
+    pub(super) given_up: BTreeSet<Sku>,
     pub(super) own_reads: OwnReads,
     pub(super) latency: Duration,
     /// Part of the window that is taken in.
@@ -83,7 +88,7 @@ pub(super) struct QueuedCall {
 
 #[derive(Debug)]
 pub(super) enum FinishedCall {
-    Read { stock_levels: Vec<LevelToRead>, page: PageRead, is_part: bool },
+    Read { skus: Vec<Sku>, page: PageRead, is_urgent: bool, is_part: bool },
     Update { stock_levels: Vec<StockLevel>, is_urgent: bool, outcome: UpdateOutcome },
 }
 
@@ -99,10 +104,9 @@ impl PushRun<'_> {
         }
         let ended = self.run_pipeline().await;
         // SKUs that are not tried again stay so for this run; all else of the pipeline starts anew.
-        let left = std::mem::take(&mut self.pipeline.fault_search.given_up);
+        let given_up = std::mem::take(&mut self.pipeline.given_up);
         self.wait_end = self.delay_end().filter(|_| ended.is_ok() && !self.is_cut_off);
-        self.pipeline = PushPipeline::default();
-        self.pipeline.fault_search.given_up = left;
+        self.pipeline = PushPipeline { given_up, ..PushPipeline::default() };
         match ended {
             Ok(()) => Ok(None),
             Err(
@@ -157,7 +161,9 @@ impl PushRun<'_> {
             self.plan_batch().await?;
             self.release_delayed();
         }
-        if let Some(part) = self.pipeline.fault_search.next_part(self.context.moment()) {
+        let may_read = !self.pipeline.is_part_in_flight
+            && self.pipeline.failed_pages.not_before().is_none_or(|at| at <= self.context.moment());
+        if let Some(part) = may_read.then(|| self.pipeline.failed_pages.take()).flatten() {
             self.begin_read(part, Vec::new(), true);
         }
         self.pipeline.new_plans.clear();
@@ -282,7 +288,7 @@ impl PushRun<'_> {
         }
         if held != Some(0) {
             self.summary.held += held.unwrap_or(0);
-            self.pipeline.backlog.put_back(works.iter().map(backlog_entry).collect());
+            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
             return Ok(());
         }
         let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| needs_action(work)).collect();
@@ -292,7 +298,7 @@ impl PushRun<'_> {
             self.possible_kits.add_product(product, &work.pending_changes);
         }
         if !self.finish_without_call(&batch).await? {
-            self.pipeline.backlog.put_back(works.iter().map(backlog_entry).collect());
+            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
             return Ok(());
         }
         for work in &works {
@@ -311,7 +317,7 @@ impl PushRun<'_> {
                 && !self.pipeline.reserved_levels.contains(&work.stock_level)
         };
         let left: Vec<(StockLevel, bool)> =
-            batch.iter().filter(is_left).map(|work| backlog_entry(work)).collect();
+            batch.iter().filter(is_left).map(|work| work.backlog_entry()).collect();
         self.pipeline.backlog.put_back(left);
         Ok(())
     }
@@ -325,7 +331,9 @@ impl PushRun<'_> {
         let (exhausted, stale): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
             stale.into_iter().partition(|work| work.is_awaited || self.read_count(work) >= READS_MAX);
         if !exhausted.is_empty() && !self.hold_unread(&exhausted).await? {
-            self.pipeline.backlog.put_back(exhausted.into_iter().map(backlog_entry).collect());
+            self.pipeline
+                .backlog
+                .put_back(exhausted.into_iter().map(PendingStockLevel::backlog_entry).collect());
         }
         let urgent = stale.iter().any(|work| work.is_urgent);
         // With stale operators' stock levels, only those are read now. A small page is answered and recorded
@@ -336,33 +344,27 @@ impl PushRun<'_> {
         if skus.is_empty() {
             return Ok(());
         }
-        let asked = |work: &&PendingStockLevel| LevelToRead {
-            stock_level: work.stock_level.clone(),
-            is_urgent: work.is_urgent,
-        };
-        let levels: Vec<LevelToRead> =
-            stale.iter().filter(|work| skus.contains(&work.stock_level.sku)).map(asked).collect();
-        for LevelToRead { stock_level: level, .. } in &levels {
-            *self.read_counts.entry(level.clone()).or_default() += 1;
-            self.pipeline.reserved_levels.insert(level.clone());
+        for work in stale.iter().filter(|work| skus.contains(&work.stock_level.sku)) {
+            *self.read_counts.entry(work.stock_level.clone()).or_default() += 1;
+            self.pipeline.reserve_read(work);
         }
         let witnesses = witnesses_of(&self.context.store, &stale, &skus).await?;
-        self.begin_read(levels, witnesses, false);
+        self.begin_read(skus.into_iter().collect(), witnesses, false);
         Ok(())
     }
 
-    /// Starts to read stock levels: a page, or a part of a failed one.
-    fn begin_read(&mut self, levels: Vec<LevelToRead>, witnesses: Vec<Sku>, is_part: bool) {
-        let urgent = levels.iter().any(|asked| asked.is_urgent);
-        let skus: BTreeSet<Sku> = levels.iter().map(|asked| asked.stock_level.sku.clone()).collect();
+    /// Starts to read SKUs: a page, or a part of a failed one.
+    fn begin_read(&mut self, skus: Vec<Sku>, witnesses: Vec<Sku>, is_part: bool) {
+        let mut levels = skus.iter().filter_map(|sku| self.pipeline.reading.get(sku)).flatten();
+        let is_urgent = levels.any(|(_, is_urgent)| *is_urgent);
         self.pipeline.reads_in_flight += 1;
-        self.pipeline.urgent_reads += usize::from(urgent);
-        let lane = if urgent { Lane::Operator } else { Lane::Push };
+        self.pipeline.urgent_reads += usize::from(is_urgent);
+        self.pipeline.is_part_in_flight |= is_part;
+        let lane = if is_urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
         self.pipeline.in_flight.spawn(async move {
-            let origin = ReadOrigin { context: &context, run, lane };
-            let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), witnesses).await?;
-            Ok(FinishedCall::Read { stock_levels: levels, page, is_part })
+            let page = read_page(ReadOrigin { context: &context, run, lane }, &skus, witnesses).await?;
+            Ok(FinishedCall::Read { skus, page, is_urgent, is_part })
         });
     }
 
@@ -377,7 +379,7 @@ impl PushRun<'_> {
             .calls_in(self.read_validity().saturating_sub(self.pipeline.latency))
             .saturating_sub(2)
             .max(1);
-        skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
+        skus_to_read(&stale[..stale.len().min(calls.saturating_mul(UPDATE_MAX_ENTRIES))])
     }
 
     /// Packs the writes of a batch into calls and queues them. Those that failed before go apart from the rest.
@@ -460,9 +462,4 @@ fn resume_result<T>(result: Result<T, tokio::task::JoinError>) -> T {
 /// Returns true if the plan of the stock level requires anything.
 fn needs_action(work: &PendingStockLevel) -> bool {
     work.plan.step != StockLevelStep::Nothing || !work.plan.decisions.is_empty()
-}
-
-/// Returns the stock level as an entry of the backlog.
-pub(super) fn backlog_entry(work: &PendingStockLevel) -> (StockLevel, bool) {
-    (work.stock_level.clone(), work.is_urgent)
 }

@@ -6,7 +6,6 @@
 //! on another one's answer is listed with its reason.
 
 use super::backlog::PushBacklog;
-use super::pipeline::backlog_entry;
 use super::snapshot::{
     NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
     load_new_changes, load_snapshot,
@@ -180,7 +179,7 @@ impl PushPreview {
                 self.add_update(&call)?;
                 waiting.retain(|work| !call.iter().any(|sent| sent.stock_level == work.stock_level));
             }
-            backlog.put_back(stale.into_iter().map(backlog_entry).collect());
+            backlog.put_back(stale.into_iter().map(PendingStockLevel::backlog_entry).collect());
         }
         Ok(())
     }

@@ -4,8 +4,6 @@
 
 use super::PushRun;
 use super::claim::store_wait_reasons;
-use super::fault_search::LevelToRead;
-use super::pipeline::backlog_entry;
 use super::snapshot::PendingStockLevel;
 use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
 use crate::exec::{JobContext, JobError};
@@ -88,11 +86,11 @@ impl PushRun<'_> {
             match (read, routes.write_route(work)) {
                 (EntryRoute::Deferred(until, why), _) => later.push((work, until, why)),
                 (_, EntryRoute::Deferred(until, why)) => later.push((work, *until, why.clone())),
-                _ if self.pipeline.fault_search.given_up.contains(&work.stock_level.sku) => {}
+                _ if self.pipeline.given_up.contains(&work.stock_level.sku) => {}
                 (EntryRoute::Isolated, _) => {
-                    let (stock_level, is_urgent) = backlog_entry(work);
-                    self.pipeline.reserved_levels.insert(stock_level.clone());
-                    self.pipeline.fault_search.add_levels(vec![LevelToRead { stock_level, is_urgent }]);
+                    if self.pipeline.reserve_read(work) {
+                        self.pipeline.failed_pages.add(vec![work.stock_level.sku.clone()]);
+                    }
                 }
                 (
                     EntryRoute::Shared | EntryRoute::Suspect,

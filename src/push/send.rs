@@ -1,15 +1,14 @@
-//! Update call: reservation → plan checked → call ([`claim::send_call`]) → judgement of a refusal.
+//! Update call: reservation → plan checked → call ([`claim::send_call`]) → end of the call ([`SentCall`]).
 
-use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer, finish_pending};
+use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer};
+use super::refusal::{SentCall, SentEffect};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
-use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
-use crate::exec::call::{AnsweredExchange, reply_message};
-use crate::exec::key_probe::{self, RefusalCause};
+use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::{PacePayment, Permit};
@@ -31,17 +30,8 @@ const UPDATE_OPERATION: Operation = Operation::UpdateQuantityOnHand;
 pub(super) enum UpdateOutcome {
     /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
-    Nothing,
-    /// Every change of the call moved. The call was answered, or its outcome is unknown.
-    Completed { stock_levels: Vec<StockLevel>, counts: PushSummary },
-    /// Refused as a whole; to be sent again in these parts.
-    Split(Vec<Vec<StockLevel>>),
-    /// Refused as a whole with a status that openapi.yaml does not document for content errors. Sent again in
-    /// halves. A call of one stock level has no parts, and its changes are pending again.
-    Refused { parts: Vec<Vec<StockLevel>>, why: String },
-    /// The call had no effect; its changes are pending again. A reason is given if another attempt is useless
-    /// now.
-    NoEffect(Option<String>),
+    NotMade,
+    Sent(SentEffect),
 }
 
 /// Entry of the call.
@@ -93,11 +83,12 @@ pub(super) async fn send_update(
         // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
         if entries.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
             permit.return_unused();
-            return Ok(UpdateOutcome::Nothing);
+            return Ok(UpdateOutcome::NotMade);
         }
         match send_entries(&context, &call, permit, &entries).await? {
             CallOutcome::Ended(answer, end) => {
-                return AnsweredUpdate { context, run: call.run, entries, answer }.complete(end).await;
+                let effect = conclude_update(&context, call.run, &entries, (&answer, end)).await?;
+                return Ok(UpdateOutcome::Sent(effect));
             }
             CallOutcome::NotClaimed(unused) if !is_new => {
                 permit = unused;
@@ -105,7 +96,7 @@ pub(super) async fn send_update(
             }
             CallOutcome::NotClaimed(unused) => {
                 unused.return_unused();
-                return Ok(UpdateOutcome::Nothing);
+                return Ok(UpdateOutcome::NotMade);
             }
         }
     }
@@ -192,8 +183,8 @@ async fn refresh_facts(
     let skus: BTreeSet<Sku> = plans.iter().map(|work| work.stock_level.sku.clone()).collect();
     let origin = ReadOrigin { context, run: call.run, lane: call.lane };
     let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), Vec::new()).await?;
-    let PageRead::Recorded { answer, .. } = page else { return Ok(false) };
-    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), answer.id)));
+    let PageRead::Recorded(page) = page else { return Ok(false) };
+    call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), page.answer.id)));
     Ok(true)
 }
 
@@ -268,152 +259,61 @@ impl QuantityEntry {
     }
 }
 
-/// Sent call with its answer.
-struct AnsweredUpdate {
-    context: JobContext,
+/// Concludes the call. The stock levels of an accepted call are read back at once if their changes are in
+/// doubt. `settle` makes the second check if one is needed; this call does not wait for it.
+async fn conclude_update(
+    context: &JobContext,
     run: RunId,
-    entries: Vec<QuantityEntry>,
-    answer: Box<AnsweredExchange>,
+    entries: &[QuantityEntry],
+    (answer, end): (&AnsweredExchange, CallEnd),
+) -> Result<SentEffect, JobError> {
+    let is_accepted = matches!(end, CallEnd::Accepted(_));
+    if let CallEnd::Accepted(moves) = &end {
+        log_call(context, entries, answer, moves).await;
+    }
+    let names = entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect();
+    let changes = entries.iter().flat_map(QuantityEntry::change_ids).collect();
+    let mut effect = SentCall { context, run, answer, names, changes }.conclude(end).await?;
+    if let SentEffect::Moved(counts) = &mut effect
+        && is_accepted
+        && counts.in_doubt > 0
+    {
+        let checked = settle::check_call(context, run, answer.id).await?;
+        counts.applied += checked.took_effect;
+        counts.held += checked.held;
+        counts.in_doubt = counts.in_doubt.saturating_sub(checked.took_effect + checked.held);
+    }
+    Ok(effect)
 }
 
-impl AnsweredUpdate {
-    async fn complete(self, end: CallEnd) -> Result<UpdateOutcome, JobError> {
-        match end {
-            CallEnd::Accepted(moves) => self.finish_accepted(&moves).await,
-            CallEnd::InDoubt => {
-                self.record_failure(&reply_message(&self.answer.reply)).await?;
-                let in_doubt = self.entries.iter().flat_map(QuantityEntry::change_ids).count() as u64;
-                let counts = PushSummary { in_doubt, ..PushSummary::default() };
-                Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
-            }
-            CallEnd::Throttled => Ok(UpdateOutcome::NoEffect(None)),
-            CallEnd::NotSent(why) => Ok(UpdateOutcome::NoEffect(Some(why))),
-            CallEnd::Rejected { status: status @ (400 | 403), why } => self.handle_refusal(status, why).await,
-            CallEnd::Rejected { why, .. } => self.split_undocumented(why).await,
-        }
-    }
-
-    async fn record_failure(&self, why: &str) -> Result<bool, StoreError> {
-        self.context.record_failure(UPDATE_OPERATION, &self.sku_names(), why).await
-    }
-
-    fn sku_names(&self) -> Vec<&str> {
-        self.entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect()
-    }
-
-    fn stock_levels(&self) -> Vec<StockLevel> {
-        self.entries.iter().map(|entry| entry.level.stock_level.clone()).collect()
-    }
-
-    /// Returns the halves of the call.
-    fn halves(&self) -> Vec<Vec<StockLevel>> {
-        let levels = self.stock_levels();
-        let (left, right) = levels.split_at(levels.len() / 2);
-        vec![left.to_vec(), right.to_vec()]
-    }
-
-    /// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
-    /// change. A call of several stock levels is still cut in two, because one SKU may cause the failure and is
-    /// then quarantined.
-    async fn split_undocumented(&self, why: String) -> Result<UpdateOutcome, JobError> {
-        self.record_failure(&why).await?;
-        let parts = if self.entries.len() > 1 { self.halves() } else { Vec::new() };
-        Ok(UpdateOutcome::Refused { parts, why })
-    }
-
-    /// Handles a refusal with status 400 or 403 (docs/rules.md 18). It may mean the key or the content, so the
-    /// key is judged first. Only then is the call cut in two to find the offending entry.
-    async fn handle_refusal(&self, status: u16, why: String) -> Result<UpdateOutcome, JobError> {
-        let context = &self.context;
-        // No notice if another call holds the operation already: one judgement serves both calls.
-        let reason = format!("a quantity update was answered {status}");
-        context.limiter.hold_operation(UPDATE_OPERATION, &reason);
-        let judged = key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await;
-        if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
-            self.hold_updates(&why, unknown).await?;
-        }
-        context.limiter.release_operation(UPDATE_OPERATION);
-        match judged? {
-            RefusalCause::Refused => return Err(context.key_refused(&self.answer.reply)),
-            RefusalCause::NotKnown(unknown) => return Ok(UpdateOutcome::NoEffect(Some(unknown))),
-            RefusalCause::Content | RefusalCause::Unproved if status == 403 => {
-                return self.split_undocumented(why).await;
-            }
-            RefusalCause::Content | RefusalCause::Unproved if self.entries.len() > 1 => {
-                return Ok(UpdateOutcome::Split(self.halves()));
-            }
-            RefusalCause::Unproved => return Ok(UpdateOutcome::Split(vec![self.stock_levels()])),
-            RefusalCause::Content => {}
-        }
-        let detail = format!("the platform refused it: {why}");
-        let entries = self.entries.iter();
-        let moves = entries
-            .flat_map(|entry| entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
-        let moves: Vec<ChangeOutcome> = moves.collect();
-        let mut counts = PushSummary::default();
-        if !finish_pending(context, &moves, &mut counts).await? {
-            // A change of the entry left the state pending in the meantime. The rest is another entry, which was
-            // not refused.
-            return Ok(UpdateOutcome::Nothing);
-        }
-        Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
-    }
-
-    /// Suspends all quantity updates until a probe shows the state of the key. Notes the reason at the changes
-    /// of this call.
-    async fn hold_updates(&self, why: &str, unknown: &str) -> Result<(), JobError> {
-        self.context.key_proofs.hold_updates(unknown, self.context.moment());
-        let detail = format!(
-            "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
-             the key is probed with growing delays, and then the change is sent"
-        );
-        let changes = self.entries.iter().flat_map(QuantityEntry::change_ids);
-        let reasons = changes.map(|id| (id, Reason::OperationHeld, detail.clone()));
-        claim::store_wait_reasons(&self.context, reasons.collect()).await
-    }
-
-    /// Reads the stock levels back at once if their changes are in doubt. `settle` makes the second check if
-    /// one is needed; this call does not wait for it.
-    async fn finish_accepted(&self, moves: &[ChangeOutcome]) -> Result<UpdateOutcome, JobError> {
-        let context = &self.context;
-        context.record_success(UPDATE_OPERATION, &self.sku_names()).await?;
-        self.log_call(moves).await;
-        let mut counts = PushSummary::default();
-        counts.count_outcomes(moves);
-        if counts.in_doubt > 0 {
-            let checked = settle::check_call(context, self.run, self.answer.id).await?;
-            counts.applied += checked.took_effect;
-            counts.held += checked.held;
-            counts.in_doubt = counts.in_doubt.saturating_sub(checked.took_effect + checked.held);
-        }
-        Ok(UpdateOutcome::Completed { stock_levels: self.stock_levels(), counts })
-    }
-
-    /// Logs the call in one line. Changes that were not applied get a line of their own.
-    ///
-    /// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
-    async fn log_call(&self, moves: &[ChangeOutcome]) {
-        let Self { context, entries, answer, .. } = self;
-        let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
-        let window = oldest.map(|at| context.moment().duration_since(at));
-        let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
-        let writes = entries.iter().map(|entry| &entry.stock_level_write);
-        let units = writes.map(|write| (write.written.0 - write.before.unwrap_or(Quantity(0)).0).abs());
-        let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
-        let (ids, keys) = change_events::ids_and_keys(context, &changes).await;
-        tracing::info!(
-            event = event::OUTBOX_FINISHED,
-            exchange = answer.id.0,
-            entries = entries.len(),
-            changes = changes.len(),
-            ids,
-            keys,
-            units_moved = units.sum::<i64>(),
-            window_ms,
-            "{} entries answered",
-            entries.len()
-        );
-        let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
-        change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;
-    }
+/// Logs an accepted call in one line. Changes that were not applied get a line of their own.
+///
+/// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
+async fn log_call(
+    context: &JobContext,
+    entries: &[QuantityEntry],
+    answer: &AnsweredExchange,
+    moves: &[ChangeOutcome],
+) {
+    let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
+    let window = oldest.map(|at| context.moment().duration_since(at));
+    let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
+    let writes = entries.iter().map(|entry| &entry.stock_level_write);
+    let units = writes.map(|write| (write.written.0 - write.before.unwrap_or(Quantity(0)).0).abs());
+    let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
+    let (ids, keys) = change_events::ids_and_keys(context, &changes).await;
+    tracing::info!(
+        event = event::OUTBOX_FINISHED,
+        exchange = answer.id.0,
+        entries = entries.len(),
+        changes = changes.len(),
+        ids,
+        keys,
+        units_moved = units.sum::<i64>(),
+        window_ms,
+        "{} entries answered",
+        entries.len()
+    );
+    let others = moves.iter().filter(|verdict| verdict.to != ChangeState::Applied);
+    change_events::log_outcomes(context, &others.cloned().collect::<Vec<_>>()).await;
 }

@@ -110,6 +110,11 @@ impl PendingStockLevel {
         }
     }
 
+    /// Returns the stock level as an entry of the backlog.
+    pub(super) fn backlog_entry(&self) -> (StockLevel, bool) {
+        (self.stock_level.clone(), self.is_urgent)
+    }
+
     pub(super) fn packing_entry(&self) -> PackingEntry<'_> {
         PackingEntry { sku: &self.stock_level.sku, is_urgent: self.is_urgent }
     }

@@ -5,14 +5,13 @@
 //! planned again when its check is due. Its plan begins with a preflight.
 
 use super::SettleRun;
-use crate::exec::balances_reader::BalancesReader;
+use crate::exec::balances_reader::{BalancesReader, PROVING_PAGE_SKUS};
 use crate::exec::quarantine::QuarantinedEntries;
 use crate::exec::{JobContext, JobError, absence, change_events};
 use crate::model::{ChangeId, Lane, Operation, Sku, Timestamp};
 use crate::outbox::ChangeState;
-use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
 use crate::reconcile::unshown::next_check;
-use crate::store::{ChangeOutcome, Durability, StoreError, UnshownRow, WITNESSES};
+use crate::store::{ChangeOutcome, Durability, StoreError, UnshownRow};
 use std::collections::BTreeMap;
 
 impl SettleRun<'_> {
@@ -23,8 +22,8 @@ impl SettleRun<'_> {
             let quarantined = self.context.quarantined_entries(Operation::GetProductBalances).await?;
             let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
             let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-            let size = TRUSTED_PAGE_SKUS - WITNESSES;
-            let reader = BalancesReader::new(self.origin(Lane::Push), &due, size).with_witnesses();
+            let origin = self.origin(Lane::Push);
+            let reader = BalancesReader::new(origin, &due, PROVING_PAGE_SKUS).with_witnesses();
             self.summary.note_pages(reader.read_all().await?, "no answer showed");
         }
         self.requeue_decidable().await

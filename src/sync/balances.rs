@@ -12,23 +12,21 @@
 //! after all others.
 
 use super::page_size::PageSize;
-use crate::client::{Verdict, wire};
-use crate::exec::quarantine::{FailureCause, QuarantinedEntries};
-use crate::exec::{JobContext, JobError, RunReport, balances, call};
+use crate::exec::balances_reader::{
+    PROVING_PAGE_SKUS, PageEnd, PageQueue, PageRead, RecordedPage, ask_page, record_page,
+};
+use crate::exec::preflight::ReadOrigin;
+use crate::exec::quarantine::QuarantinedEntries;
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
-use crate::reconcile::isolation::SuspectQueue;
-use crate::reconcile::proof::TRUSTED_PAGE_SKUS;
-use crate::store::{BalancesRecorded, Durability, StalestProgress, WITNESSES};
+use crate::store::{Durability, StalestProgress};
 use std::collections::{BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
-const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
 /// between.
 const QUEUED_PAGES: usize = 4;
-/// Page size of the second read of lacking SKUs. With the witnesses, the answer can prove an absence.
-const SMALL_PAGE: usize = TRUSTED_PAGE_SKUS - WITNESSES;
 /// Limit of pages in work. One is written, one decoded, and the next requested. With one page less, the next
 /// request would wait for both, because the begin of a call is a write too.
 const RECORDING_MAX: usize = 3;
@@ -56,12 +54,10 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
-    suspects: SuspectQueue<Sku>,
+    failed_pages: PageQueue,
     isolated: VecDeque<Sku>,
     quarantined: QuarantinedEntries,
     quarantined_count: usize,
-    /// Message of the first failure since the last success.
-    first_failure: String,
     read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
@@ -73,7 +69,7 @@ struct BalancesPass<'a> {
     changed: u64,
     /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
     rechecked: BTreeSet<Sku>,
-    recording: JoinSet<Result<RecordedPage, JobError>>,
+    recording: JoinSet<Result<(SkuPage, PageRead), JobError>>,
 }
 
 struct SkuPage {
@@ -84,19 +80,17 @@ struct SkuPage {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageOrigin {
     Due,
+    /// Part of a failed page, or an isolated SKU.
     FailedPart,
-    /// Lacking or isolated SKUs, read together with witnesses.
+    /// Lacking SKUs, read together with witnesses.
     Recheck,
 }
-
-/// Requested page without the witnesses, and its record or the reason why the answer is not plausible.
-type RecordedPage = (SkuPage, Result<BalancesRecorded, String>);
 
 impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
-        let quarantined = context.quarantined_entries(READ_OPERATION).await?;
+        let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
         let (isolated, queue): (VecDeque<Sku>, VecDeque<Sku>) =
             only.iter().cloned().partition(|sku| quarantined.contains(sku.as_str()));
         Ok(Self {
@@ -107,11 +101,10 @@ impl<'a> BalancesPass<'a> {
             start_position: context.store.journal_position().await?,
             page_size: PageSize::new(configured, proved),
             initial_size: (configured, proved),
-            suspects: SuspectQueue::default(),
+            failed_pages: PageQueue::default(),
             isolated,
             quarantined,
             quarantined_count: 0,
-            first_failure: String::new(),
             read_count: 0,
             freed: 0,
             has_ended_quarantine: false,
@@ -137,10 +130,10 @@ impl<'a> BalancesPass<'a> {
             if page.skus.is_empty() {
                 return Ok(None);
             }
-            self.context.pause_until(self.suspects.not_before()).await?;
+            self.context.pause_until(self.failed_pages.not_before()).await?;
             self.read_page(page).await?;
-            if self.suspects.is_exhausted() {
-                return Ok(Some(self.first_failure.clone()));
+            if let Some(why) = self.failed_pages.exhaustion() {
+                return Ok(Some(why.to_owned()));
             }
         }
     }
@@ -171,7 +164,7 @@ impl<'a> BalancesPass<'a> {
 
     /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
     fn next_page(&mut self) -> SkuPage {
-        if let Some(skus) = self.suspects.take() {
+        if let Some(skus) = self.failed_pages.take() {
             return SkuPage { skus, origin: PageOrigin::FailedPart };
         }
         if !self.queue.is_empty() {
@@ -179,71 +172,40 @@ impl<'a> BalancesPass<'a> {
             return SkuPage { skus, origin: PageOrigin::Due };
         }
         // With the witnesses, the answer can prove an absence.
-        let first = self.unproved.len().saturating_sub(SMALL_PAGE);
+        let first = self.unproved.len().saturating_sub(PROVING_PAGE_SKUS);
         let skus = self.unproved.split_off(first);
         if skus.is_empty() {
-            return SkuPage {
-                skus: self.isolated.pop_front().into_iter().collect(),
-                origin: PageOrigin::Recheck,
-            };
+            let skus = self.isolated.pop_front().into_iter().collect();
+            return SkuPage { skus, origin: PageOrigin::FailedPart };
         }
         self.rechecked.extend(skus.iter().cloned());
         SkuPage { skus, origin: PageOrigin::Recheck }
     }
 
-    /// Reads a page. Splits it after a failure, or puts it back to the queue.
-    async fn read_page(&mut self, SkuPage { skus, origin }: SkuPage) -> Result<(), JobError> {
-        let mut requested = skus.clone();
-        if origin == PageOrigin::Recheck {
-            requested.extend(self.context.store.witness_skus(&skus).await?);
-        }
-        let request = wire::get_product_balances(&requested)?;
+    /// Reads a page. The queue is filled while the request is in flight, and the next page is requested before
+    /// this one is recorded, which may still show that this one was cut.
+    async fn read_page(&mut self, page: SkuPage) -> Result<(), JobError> {
         let (context, run) = (self.context, self.run);
-        // The queue is filled while the request is in flight.
-        let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill_queue());
-        let answer = answer?;
-        if answer.reply.verdict == Verdict::Accepted {
-            // The next page is requested before this one is recorded, which may still show that this one was
-            // cut.
-            self.page_size.record_success(skus.len() >= self.page_size.get());
-            self.record_page(answer, SkuPage { skus, origin }, requested);
+        let witnesses = match page.origin {
+            PageOrigin::Recheck => context.store.skus_beside(&page.skus).await?,
+            PageOrigin::Due | PageOrigin::FailedPart => Vec::new(),
+        };
+        let origin = ReadOrigin { context, run, lane: Lane::Poll };
+        let (answered, filled) = tokio::join!(ask_page(origin, &page.skus, witnesses), self.fill_queue());
+        let answered = answered?;
+        if !answered.is_accepted() {
+            let read = record_page(origin, &page.skus, answered).await?;
+            self.end_page(page, read);
             return filled;
         }
-        context.exchange_end_ignored(&answer).await?;
-        filled?;
-        let why = call::reply_message(&answer.reply);
-        match context.classify_failure(run, &answer.reply).await? {
-            FailureCause::Entry => {
-                if origin == PageOrigin::Due && answer.reply.may_shrink_page() {
-                    self.page_size.record_failure();
-                }
-                return self.split_page(skus, why).await;
-            }
-            FailureCause::Throttled => {}
-            FailureCause::Unsent => {
-                self.suspects.note_failure(context.moment());
-                self.first_failure = why;
-            }
-        }
-        self.queue.splice(..0, skus);
-        Ok(())
-    }
-
-    /// Splits a page that failed. A page of one SKU is quarantined on proof. Otherwise the SKU is read once
-    /// more after the others, because their success is the missing proof.
-    async fn split_page(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
-        let is_guilty = self.context.record_failure(READ_OPERATION, &sku_names(&page), &why).await?;
-        // The message for the whole page is more useful than those for its parts.
-        if !self.suspects.is_failing() {
-            self.first_failure = why;
-        }
-        let Some(isolated) = self.suspects.failed(page, self.context.moment()) else { return Ok(()) };
-        if is_guilty {
-            self.quarantined_count += 1;
-        } else {
-            self.isolated.push_back(isolated);
-        }
-        Ok(())
+        self.page_size.record_success(page.skus.len() >= self.page_size.get());
+        let context = context.clone();
+        self.recording.spawn(async move {
+            let origin = ReadOrigin { context: &context, run, lane: Lane::Poll };
+            let read = record_page(origin, &page.skus, answered).await?;
+            Ok((page, read))
+        });
+        filled
     }
 
     /// Stores the page size if it changed, so that it survives a restart.
@@ -257,74 +219,54 @@ impl<'a> BalancesPass<'a> {
         Ok(write.commit().await?)
     }
 
-    fn record_page(&mut self, answer: call::AnsweredExchange, page: SkuPage, requested: Vec<Sku>) {
-        let context = self.context.clone();
-        let is_new = self.tracked.as_ref().is_some_and(StalestProgress::is_at_never_read);
-        let is_first = page.origin == PageOrigin::Due && is_new;
-        self.recording.spawn(async move {
-            let checked = if is_first {
-                balances::record_new_balances(&context, &answer, &requested).await
-            } else {
-                balances::record_balances(&context, &answer, &requested).await
-            };
-            let may_lack_all = page.origin == PageOrigin::Due && page.skus.len() <= SMALL_PAGE;
-            let recorded = checked.and_then(|checked| {
-                if !(may_lack_all && checked.wants_witnesses()) {
-                    return checked.into_recorded();
-                }
-                // A small page may consist of missing SKUs; it must not stop the pass.
-                let (absent, unproven_skus) = (page.skus.clone(), page.skus.clone());
-                Ok(BalancesRecorded { absent, unproven_skus, ..Default::default() })
-            });
-            match recorded {
-                Ok(recorded) => Ok((page, Ok(recorded))),
-                Err(JobError::Implausible(why)) => Ok((page, Err(why))),
-                Err(error) => Err(error),
-            }
-        });
-    }
-
     /// Waits until at most `pages` are being recorded. Counts the results of the others.
     async fn await_recordings(&mut self, pages: usize) -> Result<(), JobError> {
         let mut failed = Ok(());
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
-            let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok((page, Ok(recorded))) => self.count_page(&page, recorded).await,
-                Ok((page, Err(why))) => self.split_page(page.skus, why).await,
+            let ended = match done.expect("a page that is recorded neither panics nor is stopped") {
+                Ok((page, read)) => {
+                    self.end_page(page, read);
+                    Ok(())
+                }
                 Err(error) => Err(error),
             };
-            failed = failed.and(counted);
+            failed = failed.and(ended);
         }
         failed
     }
 
-    async fn count_page(
-        &mut self,
-        SkuPage { skus, origin }: &SkuPage,
-        recorded: BalancesRecorded,
-    ) -> Result<(), JobError> {
-        self.suspects.succeeded();
+    /// Takes the result of a page. A SKU that fails alone is quarantined on proof. Otherwise it is read once more
+    /// after the others, because their success is the missing proof.
+    fn end_page(&mut self, SkuPage { skus, origin }: SkuPage, read: PageRead) {
+        if origin == PageOrigin::Due && matches!(read, PageRead::Failed { may_shrink: true, .. }) {
+            self.page_size.record_failure();
+        }
+        match self.failed_pages.end_page(skus.clone(), read, self.context.moment()) {
+            PageEnd::Recorded(page) => self.count_page(&skus, origin, page),
+            PageEnd::Isolated { is_quarantined: true, .. } => self.quarantined_count += 1,
+            PageEnd::Isolated { sku, is_quarantined: false } => self.isolated.push_back(sku),
+            PageEnd::Requeued => {}
+        }
+    }
+
+    fn count_page(&mut self, skus: &[Sku], origin: PageOrigin, page: RecordedPage) {
+        let recorded = page.recorded;
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
+        self.has_ended_quarantine |= page.has_ended_quarantine;
         let is_empty = recorded.absent.len() >= skus.len();
-        // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
-        if *origin == PageOrigin::Recheck || !is_empty {
-            self.has_ended_quarantine |=
-                self.context.record_read_success(READ_OPERATION, &sku_names(skus), !is_empty).await?;
-        }
-        if *origin == PageOrigin::Recheck {
+        if origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
-            return Ok(());
+            return;
         }
         self.read_count += if is_empty { 0 } else { skus.len() };
-        self.absent += recorded.absent.len() - recorded.unproven_skus.len();
+        self.absent += recorded.absent.len().saturating_sub(recorded.unproven_skus.len());
         if brake::is_cut_answer(skus.len() as u64, recorded.unproven_skus.len() as u64) {
             self.page_size.record_failure();
         }
         let rechecked = &self.rechecked;
         self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !rechecked.contains(sku)));
-        Ok(())
     }
 
     fn run_report(&self, gave_up: Option<String>) -> Result<RunReport, JobError> {
@@ -352,8 +294,4 @@ impl<'a> BalancesPass<'a> {
         let wakes = (self.freed > 0 || self.has_ended_quarantine).then_some(JobKind::Push);
         Ok(RunReport { wakes, ..report.with_effect(self.changed > 0) })
     }
-}
-
-fn sku_names(skus: &[Sku]) -> Vec<&str> {
-    skus.iter().map(Sku::as_str).collect()
 }

@@ -26,15 +26,15 @@ pub(super) use preview::preview_deliveries;
 use facts::PlanSource;
 
 use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer, store_wait_reasons};
+use super::refusal::{REFUSED_MAX, SentCall, SentEffect};
 use super::summary::PushSummary;
 use crate::client::PlatformRequest;
 use crate::client::wire::InvalidRequest;
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
-use crate::exec::call::reply_message;
 use crate::exec::change_events::log_outcomes;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
-use crate::model::{ChangeId, Lane, Moment, Operation, RunId};
+use crate::model::{ChangeId, Lane, Moment, RunId};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::reconcile::creates as create_plans;
 use crate::store::{ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, StockLevelWrite};
@@ -279,28 +279,35 @@ impl<'a> DeliveryRun<'a> {
             }
         };
         self.summary.calls += 1;
-        let (operation, names) = (answer.reply.operation, quarantine::entry_names(&evidence));
-        match end {
-            CallEnd::Accepted(moves) => {
+        if let CallEnd::Accepted(moves) = &end {
+            log_outcomes(self.context, moves).await;
+        }
+        let changes: Vec<ChangeId> = evidence.iter().map(|claimed| claimed.id).collect();
+        let (context, names) = (self.context, quarantine::entry_names(&evidence));
+        let sent = SentCall { context, run: self.run, answer: &answer, names, changes: changes.clone() };
+        match sent.conclude(end).await? {
+            SentEffect::Moved(counts) => {
                 self.consecutive_refusals = 0;
-                self.context.record_success(operation, &names).await?;
-                log_outcomes(self.context, &moves).await;
-                self.summary.count_outcomes(&moves);
+                self.summary.add_summary(counts);
             }
-            CallEnd::InDoubt => {
-                // `settle` judges the update of a product, and also its repetition.
-                if operation != Operation::UpdateProduct {
-                    self.context.record_failure(operation, &names, &reply_message(&answer.reply)).await?;
-                }
-                self.summary.in_doubt += changes.len() as u64;
-            }
-            CallEnd::Throttled => {}
-            CallEnd::NotSent(why) => self.stop_calls(why),
-            CallEnd::Rejected { status, why } => {
-                self.handle_refusal(&evidence, (status, why), &answer).await?
-            }
+            SentEffect::None(why) => why.into_iter().for_each(|why| self.stop_calls(why)),
+            SentEffect::Refused { failure } => self.isolate_refused(&changes, failure),
         }
         Ok(())
+    }
+
+    /// Sends the changes of a refused call isolated. After a status that proves nothing against a change, one
+    /// that was isolated already waits for the next run.
+    fn isolate_refused(&mut self, changes: &[ChangeId], failure: Option<String>) {
+        self.consecutive_refusals += usize::from(failure.is_some());
+        match (failure, changes) {
+            (Some(why), _) if self.consecutive_refusals >= REFUSED_MAX => self.stop_calls(why),
+            (Some(why), [only]) => {
+                self.skipped.insert(*only);
+                self.summary.note_failure(why);
+            }
+            (Some(_), several) | (None, several) => self.isolated.extend(several),
+        }
     }
 
     fn stop_calls(&mut self, why: String) {

@@ -130,7 +130,7 @@ async fn read_product(
         witnesses = store.skus_beside(page).await?;
     }
     let answer = match read_page(origin, page, witnesses).await? {
-        PageRead::Recorded { answer, .. } => answer,
+        PageRead::Recorded(page) => page.answer,
         PageRead::Failed { why, .. } | PageRead::Unsent(why) => {
             return Err(JobError::GivenUp { what: format!("the balances of {sku}"), why });
         }

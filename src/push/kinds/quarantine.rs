@@ -2,18 +2,12 @@
 
 use super::{DeliveryRun, KeyedChange};
 use crate::exec::JobError;
-use crate::exec::call::AnsweredExchange;
-use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::quarantine::EntryRoute;
 use crate::model::Operation;
-use crate::outbox::{ChangeState, Reason};
+use crate::outbox::Reason;
 use crate::push::claim::store_wait_reasons;
 use crate::push::routes::deferral_detail;
 use crate::store::ClaimEvidence;
-
-/// Limit of calls refused in a row, with none accepted between them. More refusals mean that the fault is not
-/// in an entry.
-const REFUSED_MAX: usize = 3;
 
 impl DeliveryRun<'_> {
     /// Returns the changes whose entries may be read and sent now. Notes at the others what they wait for. A
@@ -51,74 +45,6 @@ impl DeliveryRun<'_> {
         }
         store_wait_reasons(self.context, waiting).await?;
         Ok(now)
-    }
-
-    /// Handles a call refused as a whole. A 400 refuses the content, and so does a 403 if the path names an
-    /// id. A refusal of an isolated change is final once the key is proved. Any other status proves nothing
-    /// against a change.
-    pub(super) async fn handle_refusal(
-        &mut self,
-        claims: &[ClaimEvidence],
-        (status, why): (u16, String),
-        answer: &AnsweredExchange,
-    ) -> Result<(), JobError> {
-        let operation = answer.reply.operation;
-        let is_content = status == 400 || operation.path().contains('{');
-        if !matches!(status, 400 | 403) {
-            return self.handle_undocumented_refusal(operation, claims, why).await;
-        }
-        let [only] = claims else {
-            self.isolated.extend(claims.iter().map(|claim| claim.id));
-            return Ok(());
-        };
-        match key_probe::judge_refusal(self.context, self.run, answer.sent_moment).await? {
-            RefusalCause::Content | RefusalCause::Unproved if !is_content => {
-                self.handle_undocumented_refusal(operation, claims, why).await
-            }
-            RefusalCause::Content => {
-                let detail = format!("the platform refused it: {why}");
-                self.finish_change(only.id, ChangeState::Rejected, Reason::ServiceRefused, detail).await
-            }
-            RefusalCause::Unproved => {
-                self.isolated.insert(only.id);
-                Ok(())
-            }
-            RefusalCause::Refused => Err(self.context.key_refused(&answer.reply)),
-            RefusalCause::NotKnown(unknown) => {
-                let detail = format!(
-                    "no effect: {why}; the refusal may mean the key, whose state is unknown: \
-                     {unknown}"
-                );
-                self.skipped.insert(only.id);
-                store_wait_reasons(self.context, vec![(only.id, Reason::OperationHeld, detail)]).await?;
-                self.summary.note_failure(unknown);
-                Ok(())
-            }
-        }
-    }
-
-    /// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
-    /// change. The changes are then sent isolated; one that was isolated already waits for the next run.
-    async fn handle_undocumented_refusal(
-        &mut self,
-        operation: Operation,
-        claims: &[ClaimEvidence],
-        why: String,
-    ) -> Result<(), JobError> {
-        self.context.record_failure(operation, &entry_names(claims), &why).await?;
-        self.consecutive_refusals += 1;
-        if self.consecutive_refusals >= REFUSED_MAX {
-            self.stop_calls(why);
-            return Ok(());
-        }
-        match claims {
-            [only] => {
-                self.skipped.insert(only.id);
-                self.summary.note_failure(why);
-            }
-            several => self.isolated.extend(several.iter().map(|claim| claim.id)),
-        }
-        Ok(())
     }
 }
 

@@ -35,13 +35,6 @@ pub struct StalestProgress {
     last_read: (i64, i64, String),
 }
 
-impl StalestProgress {
-    /// Returns true if the run has taken only SKUs that were never read.
-    pub(crate) fn is_at_never_read(&self) -> bool {
-        self.never_read.is_some()
-    }
-}
-
 impl Default for StalestProgress {
     fn default() -> Self {
         Self { never_read: Some(String::new()), last_read: (0, 0, String::new()) }

@@ -1,0 +1,127 @@
+//! End of a call with changes, for all kinds: what it means for the entries, and one judgement of a refusal
+//! (docs/rules.md 18).
+//!
+//! A 400, and a 403 to a path that names an id, may mean the content or the key, so the key is judged first.
+//! The operation is held meanwhile. Once the key is proved, the content of a call with one entry is rejected;
+//! the entries of a larger call are sent again apart. Any other refusal proves nothing against a change, but
+//! counts as a failure of its entries.
+
+use super::claim::{CallEnd, finish_pending, store_wait_reasons};
+use super::summary::PushSummary;
+use crate::exec::call::{AnsweredExchange, reply_message};
+use crate::exec::change_events::outcomes_to;
+use crate::exec::key_probe::{self, RefusalCause};
+use crate::exec::{JobContext, JobError};
+use crate::model::{ChangeId, Operation, RunId};
+use crate::outbox::{ChangeState, Reason};
+use crate::store::StoreError;
+
+/// Limit of calls refused in a row, with none accepted between them. A single bad entry causes two or three
+/// refusals; more of them mean that the fault is not in an entry.
+pub(super) const REFUSED_MAX: usize = 6;
+
+/// Effect of a call on its changes.
+#[derive(Debug)]
+pub(super) enum SentEffect {
+    /// Every change moved: the call was answered, or its outcome is unknown.
+    Moved(PushSummary),
+    /// No effect; the changes are pending again. A reason is given if another attempt is useless now.
+    None(Option<String>),
+    /// Refused as a whole; the changes are pending again, and are sent apart. `failure`: the status is not
+    /// documented for content.
+    Refused { failure: Option<String> },
+}
+
+/// Call whose answer was recorded.
+pub(super) struct SentCall<'a> {
+    pub(super) context: &'a JobContext,
+    pub(super) run: RunId,
+    pub(super) answer: &'a AnsweredExchange,
+    /// Names of its entries in the quarantine.
+    pub(super) names: Vec<&'a str>,
+    pub(super) changes: Vec<ChangeId>,
+}
+
+impl SentCall<'_> {
+    /// Counts the end of the call for its entries, and judges a refusal.
+    ///
+    /// # Errors
+    /// [`JobError::KeyRefused`] if the refusal means the key.
+    pub(super) async fn conclude(&self, end: CallEnd) -> Result<SentEffect, JobError> {
+        let operation = self.answer.reply.operation;
+        let mut counts = PushSummary::default();
+        match end {
+            CallEnd::Accepted(moves) => {
+                self.context.record_success(operation, &self.names).await?;
+                counts.count_outcomes(&moves);
+                Ok(SentEffect::Moved(counts))
+            }
+            CallEnd::InDoubt => {
+                // `settle` judges the update of a product, and also its repetition.
+                if operation != Operation::UpdateProduct {
+                    self.record_failure(&reply_message(&self.answer.reply)).await?;
+                }
+                counts.in_doubt = self.changes.len() as u64;
+                Ok(SentEffect::Moved(counts))
+            }
+            CallEnd::Throttled => Ok(SentEffect::None(None)),
+            CallEnd::NotSent(why) => Ok(SentEffect::None(Some(why))),
+            CallEnd::Rejected { status: status @ (400 | 403), why } => self.judge_refusal(status, why).await,
+            CallEnd::Rejected { why, .. } => self.count_failure(why).await,
+        }
+    }
+
+    async fn judge_refusal(&self, status: u16, why: String) -> Result<SentEffect, JobError> {
+        let (context, operation) = (self.context, self.answer.reply.operation);
+        // No notice if another call holds the operation already: one judgement serves both calls.
+        context.limiter.hold_operation(operation, &format!("{operation} was answered {status}"));
+        let judged = key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await;
+        if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
+            self.note_unknown_key(&why, unknown).await?;
+        }
+        context.limiter.release_operation(operation);
+        let may_be_content = status == 400 || operation.path().contains('{');
+        match judged? {
+            RefusalCause::Refused => Err(context.key_refused(&self.answer.reply)),
+            RefusalCause::NotKnown(unknown) => Ok(SentEffect::None(Some(unknown))),
+            RefusalCause::Content | RefusalCause::Unproved if !may_be_content => {
+                self.count_failure(why).await
+            }
+            RefusalCause::Content if self.names.len() == 1 => self.reject(&why).await,
+            RefusalCause::Content | RefusalCause::Unproved => Ok(SentEffect::Refused { failure: None }),
+        }
+    }
+
+    /// Notes at the changes that the state of the key is unknown. All quantity updates then wait until a probe
+    /// shows it.
+    async fn note_unknown_key(&self, why: &str, unknown: &str) -> Result<(), JobError> {
+        if self.answer.reply.operation == Operation::UpdateQuantityOnHand {
+            self.context.key_proofs.hold_updates(unknown, self.context.moment());
+        }
+        let detail = format!(
+            "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
+             the key is probed with growing delays, and then the change is sent"
+        );
+        let reasons = self.changes.iter().map(|id| (*id, Reason::OperationHeld, detail.clone()));
+        store_wait_reasons(self.context, reasons.collect()).await
+    }
+
+    /// Rejects the changes of the only entry. If one left the state pending in the meantime, the rest is another
+    /// entry, which was not refused.
+    async fn reject(&self, why: &str) -> Result<SentEffect, JobError> {
+        let detail = format!("the platform refused it: {why}");
+        let moves = outcomes_to(&self.changes, ChangeState::Rejected, Some(Reason::ServiceRefused), &detail);
+        let mut counts = PushSummary::default();
+        let was_moved = finish_pending(self.context, &moves, &mut counts).await?;
+        Ok(if was_moved { SentEffect::Moved(counts) } else { SentEffect::None(None) })
+    }
+
+    async fn count_failure(&self, why: String) -> Result<SentEffect, JobError> {
+        self.record_failure(&why).await?;
+        Ok(SentEffect::Refused { failure: Some(why) })
+    }
+
+    async fn record_failure(&self, why: &str) -> Result<bool, StoreError> {
+        self.context.record_failure(self.answer.reply.operation, &self.names, why).await
+    }
+}
