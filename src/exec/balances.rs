@@ -13,14 +13,17 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub(crate) enum BalancesOutcome {
-    Recorded(BalancesRecorded),
-    /// None of several known SKUs came. The answer decides nothing and is not applied.
-    NoneKnown {
-        known: u64,
+    Recorded {
+        recorded: BalancesRecorded,
+        /// True if the only SKU that the platform is known to have did not come. The answer is recorded as one that
+        /// shows nothing and proves nothing. An operator then sees since when the SKU is not shown.
+        lacks_only_known: bool,
     },
+    /// None of several known SKUs came. The answer decides nothing and is not applied.
+    NoneKnown { known: u64 },
 }
 
-pub(super) fn none_known_text(known: u64) -> String {
+pub(crate) fn none_known_text(known: u64) -> String {
     format!(
         "the platform returned none of {known} known SKUs; nothing was changed; \
          check that the account is the right one: tallyd check --online"
@@ -28,28 +31,26 @@ pub(super) fn none_known_text(known: u64) -> String {
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
-///
-/// If the only known SKU does not come, the answer is recorded as one that shows nothing and proves nothing. An
-/// operator then sees since when the SKU is not shown.
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
     requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     if record_if_unchanged(context, answer, requested).await? {
-        return Ok(BalancesOutcome::Recorded(BalancesRecorded::default()));
+        let recorded = BalancesRecorded::default();
+        return Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: false });
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
         true => context.store.product_known_count(requested).await?,
         false => (0, false),
     };
-    let is_alone = known == 1 && !others;
-    if brake::is_emptied_answer(known, 0) && !is_alone {
+    if brake::is_emptied_answer(known, 0) && (known > 1 || others) {
         context.exchange_end_ignored(answer).await?;
         return Ok(BalancesOutcome::NoneKnown { known });
     }
-    Ok(BalancesOutcome::Recorded(store_balances(context, answer, requested, decoded).await?))
+    let recorded = store_balances(context, answer, requested, decoded).await?;
+    Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: known > 0 })
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

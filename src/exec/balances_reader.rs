@@ -42,6 +42,7 @@ pub(crate) struct RecordedPage {
     pub(crate) recorded: BalancesRecorded,
     /// Time from the request to the record.
     pub(crate) latency: Duration,
+    pub(crate) lacks_only_known: bool,
     /// True if its only SKU left the quarantine.
     pub(crate) has_ended_quarantine: bool,
 }
@@ -133,14 +134,19 @@ pub(crate) async fn record_page(
         let AnsweredPage { answer, requested, has_witnesses } = answered;
         let (result, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
-                Ok(BalancesOutcome::Recorded(recorded)) => {
+                Ok(BalancesOutcome::Recorded { recorded, lacks_only_known }) => {
                     let shows_some = !recorded.is_silent;
                     let has_ended_quarantine =
                         context.record_read_success(READ_OPERATION, &names, shows_some).await?;
                     let latency = context.moment().duration_since(answer.sent_moment);
                     let answer = Box::new(answer);
-                    let page = RecordedPage { answer, recorded, latency, has_ended_quarantine };
-                    return Ok(PageRead::Recorded(page));
+                    return Ok(PageRead::Recorded(RecordedPage {
+                        answer,
+                        recorded,
+                        latency,
+                        lacks_only_known,
+                        has_ended_quarantine,
+                    }));
                 }
                 Ok(BalancesOutcome::NoneKnown { known }) => {
                     (CallResult::NoneKnown, balances::none_known_text(known))

@@ -183,6 +183,11 @@ impl JobContext {
     }
 }
 
+/// Returns what the changes of a deferred entry wait for.
+pub(crate) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
+    format!("calls that name {entry} fail: {why}; the next attempt, in a call of its own, is at {until}")
+}
+
 impl QuarantinedEntries {
     pub(crate) fn route_of(&self, context: &JobContext, entry: &str) -> EntryRoute {
         if let Some(row) = self.quarantine_rows.get(entry) {

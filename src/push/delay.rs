@@ -8,8 +8,8 @@
 //! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
 //! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
-use super::PushRun;
 use super::routes::BatchRoutes;
+use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
 use crate::model::{Moment, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
@@ -62,13 +62,12 @@ impl PushRun<'_> {
         }
     }
 
-    /// Returns the end of the pipeline's next pause. `None` if nothing is in flight and nothing is tried
-    /// again. A few waiting stock levels do not keep the pipeline running, so that the changes behind the
-    /// quantities are sent.
-    pub(super) fn pause_ends(&self) -> Option<Moment> {
+    /// Returns the end of the drain's next pause. `None` if nothing is in flight and nothing is tried again. A few
+    /// waiting stock levels do not keep the drain open, so that the changes behind the quantities are sent.
+    pub(super) fn drain_pause_end(&self) -> Option<Moment> {
         let waits = !self.pipeline.is_part_in_flight && !self.pipeline.failed_pages.is_empty();
         let again = self.pipeline.failed_pages.not_before().filter(|_| waits);
-        let goes_on = again.is_some() || !self.pipeline.in_flight.is_empty();
+        let goes_on = again.is_some() || self.pipeline.is_in_flight();
         again.into_iter().chain(self.delay_end().filter(|_| goes_on)).min()
     }
 }

@@ -1,48 +1,44 @@
-//! Completion of the pipeline's reads and updates: their stock levels go back to the backlog or are given up.
+//! End of the reads and updates of a drain: their stock levels go back to the backlog or are given up.
 
-use super::PushRun;
-use super::pipeline::FinishedCall;
 use super::refusal::{REFUSED_MAX, SentEffect};
+use super::run::PushRun;
 use super::send::UpdateOutcome;
 use crate::exec::JobError;
 use crate::exec::balances_reader::{PageEnd, PageRead};
 use crate::model::{Sku, StockLevel};
 
 impl PushRun<'_> {
-    /// Handles a finished read or update. Its stock levels go back to the backlog. A read page has writes
-    /// now, a call may have found its facts too old, and new changes may have arrived.
-    pub(super) fn handle_finished(&mut self, finished: FinishedCall) -> Result<(), JobError> {
-        match finished {
-            FinishedCall::Read { skus, page, is_urgent, is_part } => {
-                self.pipeline.reads_in_flight -= 1;
-                self.pipeline.urgent_reads -= usize::from(is_urgent);
-                self.pipeline.is_part_in_flight &= !is_part;
-                return self.handle_read(skus, page);
-            }
-            FinishedCall::Update { stock_levels: levels, is_urgent: urgent, outcome } => {
-                self.pipeline.urgent_sends -= usize::from(urgent);
-                self.pipeline.projected_backlog.remove_levels(&levels);
-                levels.iter().for_each(|level| drop(self.pipeline.reserved_levels.take(level)));
-                if let UpdateOutcome::Sent(effect) = outcome {
-                    self.handle_sent(&levels, effect);
-                }
-                // A change that was taken in during the call waits for its stock level.
-                let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
-                let free: Vec<(StockLevel, bool)> = free.map(|level| (level, false)).collect();
-                self.pipeline.backlog.put_back(free);
-            }
+    /// Handles an ended update. Its stock levels go back to the backlog, because the call may have found its facts
+    /// too old, or changes arrived that wait for their stock level.
+    pub(super) fn handle_update(&mut self, levels: Vec<StockLevel>, is_urgent: bool, outcome: UpdateOutcome) {
+        let pipeline = &mut self.pipeline;
+        *if is_urgent { &mut pipeline.urgent_sends } else { &mut pipeline.bulk_sends } -= 1;
+        pipeline.projected_backlog.remove_levels(&levels);
+        levels.iter().for_each(|level| drop(pipeline.reserved_levels.take(level)));
+        if let UpdateOutcome::Sent(effect) = outcome {
+            self.handle_sent(&levels, effect);
         }
-        Ok(())
+        let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
+        let free: Vec<(StockLevel, bool)> = free.map(|level| (level, false)).collect();
+        self.pipeline.backlog.put_back(free);
     }
 
     /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts, until the
     /// SKU that makes the read fail is isolated; then only its changes wait.
-    fn handle_read(&mut self, skus: Vec<Sku>, page: PageRead) -> Result<(), JobError> {
+    pub(super) fn handle_read(
+        &mut self,
+        (skus, page): (Vec<Sku>, PageRead),
+        is_urgent: bool,
+        is_part: bool,
+    ) -> Result<(), JobError> {
         let (pipeline, now) = (&mut self.pipeline, self.context.moment());
+        pipeline.reads_in_flight -= 1;
+        pipeline.urgent_reads -= usize::from(is_urgent);
+        pipeline.is_part_in_flight &= !is_part;
         match pipeline.failed_pages.end_page(skus.clone(), page, now) {
             PageEnd::Recorded(page) => {
                 pipeline.latency = page.latency;
-                pipeline.is_pace_paid = pipeline.in_flight.is_empty();
+                pipeline.is_pace_paid = !pipeline.is_in_flight();
                 let levels = pipeline.end_reads(&skus);
                 pipeline.own_reads.extend(levels.into_iter().map(|level| (level, page.answer.id)));
             }

@@ -5,7 +5,7 @@
 //! that is younger than they are. An answer with components makes the product a kit. A refusal with a working
 //! key makes it none, and its changes are planned.
 
-use super::PushRun;
+use super::run::PushRun;
 use crate::exec::JobError;
 use crate::exec::kits::read_kit;
 use crate::model::{ChangeId, Lane, Operation, ProductId};

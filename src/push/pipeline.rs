@@ -15,146 +15,44 @@
 //! Each call checks the age of its facts once it has its reservation ([`send`]). A page is no
 //! larger than what can be written before its facts are too old.
 
-use super::backlog::PushBacklog;
+use super::batch::{is_lacking, pack_writes, skus_to_read, witnesses_of};
+use super::brake;
 use super::routes::BatchRoutes;
-use super::send::{self, UpdateOutcome};
+use super::run::{FinishedCall, PushRun, QueuedCall};
+use super::send;
 use super::snapshot::{
-    NewChanges, OWN_READ_SERVES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs,
-    deduplicate_levels, load_new_changes, load_snapshot, resolve_levels,
+    NewChanges, OWN_READ_SERVES, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
+    load_new_changes, load_snapshot, resolve_levels,
 };
-use super::{PushRun, READS_MAX, brake, is_lacking, pack_writes, skus_to_read, witnesses_of};
-use crate::exec::balances_reader::{PageQueue, PageRead, read_page};
+use crate::exec::balances_reader::read_page;
 use crate::exec::preflight::ReadOrigin;
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
-use crate::model::{Lane, Moment, Sku, StockLevel, UPDATE_MAX_ENTRIES};
+use crate::model::{Lane, Sku, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
-use crate::store::{Durability, OutboxMark};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::store::Durability;
+use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::task::JoinSet;
 
+/// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and `settle`
+/// checks it again with growing delays. Two reads are normal for a SKU that the platform does not return: the
+/// second holds other SKUs too, and so can prove the absence.
+const READS_MAX: u8 = 4;
 /// Time for which a pipeline takes in new changes of programs. Then it completes what it has and ends, however
 /// many arrive: creates, product updates and lists wait for its end. Operators' changes are always taken in.
 const INTAKE_TIME: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
-pub(super) struct PushPipeline {
-    pub(super) in_flight: JoinSet<Result<FinishedCall, JobError>>,
-    pub(super) reads_in_flight: usize,
-    /// Number of reads in flight for an operator's change.
-    pub(super) urgent_reads: usize,
-    /// Number of updates in flight with an operator's change.
-    pub(super) urgent_sends: usize,
-    pub(super) queued_calls: VecDeque<QueuedCall>,
-    /// Parts of calls that the platform refused as a whole, to find the offending entry.
-    pub(super) refused_parts: VecDeque<QueuedCall>,
-    /// Stock levels to be written that wait for others to fill their call.
-    pub(super) unpacked_levels: Vec<StockLevel>,
-    /// Stock levels of all of these; they are not planned again.
-    pub(super) reserved_levels: BTreeSet<StockLevel>,
-    /// Parts of failed pages, and quarantined SKUs that are due. One part is read at a time, beside new pages.
-    pub(super) failed_pages: PageQueue,
-    pub(super) is_part_in_flight: bool,
-    /// Stock levels of the SKUs that are read or wait in `failed_pages`, each with true if urgent.
-    pub(super) reading: BTreeMap<Sku, Vec<(StockLevel, bool)>>,
-    /// SKUs that are not tried again in this run.
-    pub(super) given_up: BTreeSet<Sku>,
-    pub(super) own_reads: OwnReads,
-    pub(super) latency: Duration,
-    /// Part of the window that is taken in.
-    pub(super) seen: OutboxMark,
-    /// End of the intake of programs' changes; `None` before the first.
-    pub(super) intake_end: Option<Moment>,
-    pub(super) backlog: PushBacklog,
-    /// Stock levels that wait for others to share their read and their calls.
-    pub(super) delayed_levels: BTreeSet<StockLevel>,
-    pub(super) projected_backlog: brake::ProjectedBacklog,
-    /// Plans of new changes for the batch that follows, so that it need not load them again.
-    pub(super) new_plans: BTreeMap<StockLevel, PendingStockLevel>,
-    /// True if the next call directly follows the read for it. That read was paced for both.
-    pub(super) is_pace_paid: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct QueuedCall {
-    pub(super) stock_levels: Vec<StockLevel>,
-    /// Their plans. Empty for a part of a refused call, which is planned at its send.
-    pub(super) plans: Vec<PendingStockLevel>,
-    pub(super) is_urgent: bool,
-    /// True if its stock levels failed in a shared call before.
-    pub(super) is_separate: bool,
-}
-
-#[derive(Debug)]
-pub(super) enum FinishedCall {
-    Read { skus: Vec<Sku>, page: PageRead, is_urgent: bool, is_part: bool },
-    Update { stock_levels: Vec<StockLevel>, is_urgent: bool, outcome: UpdateOutcome },
-}
-
 impl PushRun<'_> {
-    /// Works until nothing is left to do now. Returns the error if facts cannot be read; such an error stops
-    /// only the quantities.
-    pub(super) async fn drain_quantities(&mut self) -> Result<Option<JobError>, JobError> {
-        if let Some(why) = key_probe::check_update_hold(self.context, self.run).await? {
-            return Ok(Some(JobError::Implausible(format!(
+    /// Plans as far ahead as useful and starts the calls that may start.
+    pub(super) async fn fill_pipeline(&mut self) -> Result<(), JobError> {
+        if self.pipeline.is_new()
+            && let Some(why) = key_probe::check_update_hold(self.context, self.run).await?
+        {
+            return Err(JobError::Implausible(format!(
                 "quantity updates were answered 400, and the platform does not tell whether it accepts the key: {why}; \
                  the quantities wait until it does"
-            ))));
+            )));
         }
-        let ended = self.run_pipeline().await;
-        // SKUs that are not tried again stay so for this run; all else of the pipeline starts anew.
-        let given_up = std::mem::take(&mut self.pipeline.given_up);
-        self.wait_end = self.delay_end().filter(|_| ended.is_ok() && !self.is_cut_off);
-        self.pipeline = PushPipeline { given_up, ..PushPipeline::default() };
-        match ended {
-            Ok(()) => Ok(None),
-            Err(
-                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
-            ) => Ok(Some(error)),
-            Err(
-                error @ (JobError::Stopped
-                | JobError::Paused(_)
-                | JobError::KeyRefused(_)
-                | JobError::Store(_)),
-            ) => Err(error),
-        }
-    }
-
-    /// Runs the pipeline. After an error it waits for the calls in flight to complete, because an aborted
-    /// call would leave its changes in doubt.
-    async fn run_pipeline(&mut self) -> Result<(), JobError> {
-        let context = self.context;
-        let (mut broken, mut news) = (None, context.subscribe_changes());
-        loop {
-            let goes_on = broken.is_none() && !self.is_cut_off && context.key_proofs.update_hold().is_none();
-            if goes_on {
-                broken = self.fill_pipeline().await.err();
-            }
-            let pause = self.pause_ends().filter(|_| goes_on && broken.is_none());
-            let finished = tokio::select! {
-                biased;
-                Some(finished) = self.pipeline.in_flight.join_next() => finished,
-                waited = context.pause_until(pause), if pause.is_some() => {
-                    broken = waited.err();
-                    continue;
-                }
-                came = news.changed(), if pause.is_some() || !self.pipeline.in_flight.is_empty() => {
-                    came.expect("the context owns the sender");
-                    continue;
-                }
-                else => return broken.map_or(Ok(()), Err),
-            };
-            let done = match resume_result(finished) {
-                Ok(finished) => self.handle_finished(finished),
-                Err(error) => Err(error),
-            };
-            broken = broken.or(done.err());
-        }
-    }
-
-    /// Plans as far ahead as useful and starts the calls that may start.
-    async fn fill_pipeline(&mut self) -> Result<(), JobError> {
         self.take_new_changes().await?;
         self.release_delayed();
         while !self.pipeline.backlog.is_empty() && (self.pipeline.backlog.has_urgent() || self.needs_page()) {
@@ -175,7 +73,7 @@ impl PushRun<'_> {
     /// must judge the whole window before any of it is sent.
     async fn take_new_changes(&mut self) -> Result<(), JobError> {
         let (now, moment, store) = (self.context.now(), self.context.moment(), &self.context.store);
-        let is_first = self.pipeline.intake_end.is_none();
+        let is_first = self.pipeline.is_new();
         let intake_end = *self.pipeline.intake_end.get_or_insert(moment.plus(INTAKE_TIME));
         let window = store.outbox_window(self.window_after).await?;
         self.window_end = window.end();
@@ -355,14 +253,14 @@ impl PushRun<'_> {
 
     /// Starts to read SKUs: a page, or a part of a failed one.
     fn begin_read(&mut self, skus: Vec<Sku>, witnesses: Vec<Sku>, is_part: bool) {
-        let mut levels = skus.iter().filter_map(|sku| self.pipeline.reading.get(sku)).flatten();
-        let is_urgent = levels.any(|(_, is_urgent)| *is_urgent);
+        let mut levels = self.pipeline.reading.iter();
+        let is_urgent = levels.any(|(level, is_urgent)| *is_urgent && skus.contains(&level.sku));
         self.pipeline.reads_in_flight += 1;
         self.pipeline.urgent_reads += usize::from(is_urgent);
         self.pipeline.is_part_in_flight |= is_part;
         let lane = if is_urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
-        self.pipeline.in_flight.spawn(async move {
+        self.in_flight.spawn(async move {
             let page = read_page(ReadOrigin { context: &context, run, lane }, &skus, witnesses).await?;
             Ok(FinishedCall::Read { skus, page, is_urgent, is_part })
         });
@@ -434,13 +332,17 @@ impl PushRun<'_> {
             // Calls sent apart are not paced again, because they failed before and have waited long.
             let is_paid = std::mem::take(&mut self.pipeline.is_pace_paid) || call.is_separate;
             let pace = if is_paid { PacePayment::Paid } else { PacePayment::Paced };
-            self.pipeline.urgent_sends += usize::from(call.is_urgent);
+            let sends = match call.is_urgent {
+                true => &mut self.pipeline.urgent_sends,
+                false => &mut self.pipeline.bulk_sends,
+            };
+            *sends += 1;
             let (levels, urgent) = (call.stock_levels.clone(), call.is_urgent);
             let QueuedCall { stock_levels, plans, .. } = call;
             let after = self.window_after;
             let call = send::UpdateCall { run: self.run, lane, pace, after, own_reads, stock_levels, plans };
             let context = self.context.clone();
-            self.pipeline.in_flight.spawn(async move {
+            self.in_flight.spawn(async move {
                 Ok(FinishedCall::Update {
                     outcome: send::send_update(context, call).await?,
                     is_urgent: urgent,
@@ -448,14 +350,6 @@ impl PushRun<'_> {
                 })
             });
         }
-    }
-}
-
-fn resume_result<T>(result: Result<T, tokio::task::JoinError>) -> T {
-    match result {
-        Ok(value) => value,
-        // The calls are never cancelled, so a join error is a panic; it is passed on.
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 

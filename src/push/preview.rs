@@ -6,11 +6,12 @@
 //! on another one's answer is listed with its reason.
 
 use super::backlog::PushBacklog;
+use super::batch::{pack_writes, skus_to_read, witnesses_of};
 use super::snapshot::{
     NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
     load_new_changes, load_snapshot,
 };
-use super::{brake, kinds, pack_writes, send, skus_to_read, witnesses_of};
+use super::{brake, kinds, send};
 use crate::client::{PlatformRequest, wire};
 use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};

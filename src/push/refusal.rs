@@ -66,9 +66,18 @@ impl SentCall<'_> {
             }
             CallEnd::Throttled => Ok(SentEffect::None(None)),
             CallEnd::NotSent(why) => Ok(SentEffect::None(Some(why))),
+            CallEnd::Rejected { status: 400 | 403, .. } if !self.is_judged() => {
+                Ok(SentEffect::Refused { failure: None })
+            }
             CallEnd::Rejected { status: status @ (400 | 403), why } => self.judge_refusal(status, why).await,
             CallEnd::Rejected { why, .. } => self.count_failure(why).await,
         }
+    }
+
+    /// Returns true if a refusal is judged at once, not after its entries were sent apart. To find the entry of a
+    /// full quantity update costs several bad requests, which a refused key would cost too.
+    fn is_judged(&self) -> bool {
+        self.names.len() == 1 || self.answer.reply.operation == Operation::UpdateQuantityOnHand
     }
 
     async fn judge_refusal(&self, status: u16, why: String) -> Result<SentEffect, JobError> {

@@ -2,10 +2,10 @@
 //!
 //! Stock levels of a quarantined SKU wait. Those that failed before are sent apart from the others.
 
-use super::PushRun;
 use super::claim::store_wait_reasons;
+use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
-use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
+use crate::exec::quarantine::{EntryRoute, QuarantinedEntries, deferral_detail};
 use crate::exec::{JobContext, JobError};
 use crate::model::{Operation, StockLevel, Timestamp};
 use crate::outbox::Reason;
@@ -117,8 +117,4 @@ impl PushRun<'_> {
         });
         store_wait_reasons(self.context, reasons.collect()).await
     }
-}
-
-pub(super) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
-    format!("calls that name {entry} fail: {why}; the next attempt, in a call of its own, is at {until}")
 }

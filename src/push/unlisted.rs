@@ -4,8 +4,8 @@
 //! minutes later. Both lists must hold all other known warehouses. A warehouse that was ever listed is never
 //! rejected; its changes wait.
 
-use super::PushRun;
 use super::claim::store_wait_reasons;
+use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
 use crate::exec::JobError;
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};

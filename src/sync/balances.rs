@@ -17,7 +17,7 @@ use crate::exec::balances_reader::{
 };
 use crate::exec::preflight::ReadOrigin;
 use crate::exec::quarantine::QuarantinedEntries;
-use crate::exec::{JobContext, JobError, RunReport};
+use crate::exec::{JobContext, JobError, RunReport, balances};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
 use crate::store::{Durability, StalestProgress};
@@ -40,7 +40,8 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     let gave_up = read?;
     recorded?;
     reading.store_page_size().await?;
-    reading.run_report(gave_up)
+    let emptied = reading.emptied.take();
+    reading.run_report(gave_up.or(emptied))
 }
 
 struct BalancesPass<'a> {
@@ -58,6 +59,8 @@ struct BalancesPass<'a> {
     isolated: VecDeque<Sku>,
     quarantined: QuarantinedEntries,
     quarantined_count: usize,
+    /// Reason why an answer without the only known SKU shows nothing.
+    emptied: Option<String>,
     read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
@@ -105,6 +108,7 @@ impl<'a> BalancesPass<'a> {
             isolated,
             quarantined,
             quarantined_count: 0,
+            emptied: None,
             read_count: 0,
             freed: 0,
             has_ended_quarantine: false,
@@ -255,6 +259,9 @@ impl<'a> BalancesPass<'a> {
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
         self.has_ended_quarantine |= page.has_ended_quarantine;
+        if page.lacks_only_known {
+            self.emptied = Some(balances::none_known_text(1));
+        }
         let is_empty = recorded.absent.len() >= skus.len();
         if origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();

@@ -30,7 +30,7 @@ pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<CreateBo
 }
 
 pub(super) async fn deliver_create(
-    deliver: &mut DeliveryRun<'_>,
+    deliver: &mut DeliveryRun,
     changes: &[DeliverableChange],
 ) -> Result<bool, JobError> {
     let turn = deliver.ready_changes(of_kind(changes)).await?;

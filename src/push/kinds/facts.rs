@@ -53,7 +53,7 @@ pub(super) trait PlanSource {
     async fn apply_agreed(&mut self, id: ChangeId, read: ExchangeId) -> Result<(), JobError>;
 }
 
-impl PlanSource for DeliveryRun<'_> {
+impl PlanSource for DeliveryRun {
     fn store(&self) -> &Store {
         &self.context.store
     }
@@ -90,7 +90,7 @@ impl PlanSource for DeliveryRun<'_> {
         if !matches!(plan, ChangePlan::PartMissing { .. } | ChangePlan::ReadFirst)
             && self.suspected_absent.remove(&id)
         {
-            absence::end_absence(self.context, &absence_subject(id)).await?;
+            absence::end_absence(&self.context, &absence_subject(id)).await?;
         }
         match plan {
             ChangePlan::Send(what) => return Ok(Some(what)),
@@ -122,15 +122,15 @@ impl PlanSource for DeliveryRun<'_> {
         let moves = [ChangeOutcome::new(id, ChangeState::Applied, None, detail)];
         write.outbox_transition(ChangeState::Sending, &moves, self.context.now()).await?;
         write.commit().await?;
-        log_outcomes(self.context, &moves).await;
+        log_outcomes(&self.context, &moves).await;
         self.summary.count_outcomes(&moves);
         Ok(())
     }
 }
 
-impl<'a> DeliveryRun<'a> {
-    fn origin(&self) -> ReadOrigin<'a> {
-        ReadOrigin { context: self.context, run: self.run, lane: self.lane }
+impl DeliveryRun {
+    fn origin(&self) -> ReadOrigin<'_> {
+        ReadOrigin { context: &self.context, run: self.run, lane: self.lane }
     }
 
     /// Returns the result of a read. `None` after a failure: a refusal counts as an absence, and any other
@@ -149,7 +149,7 @@ impl<'a> DeliveryRun<'a> {
             }
             Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
                 self.skipped.insert(id);
-                store_wait_reasons(self.context, vec![(id, Reason::NotSent, error.to_string())]).await?;
+                store_wait_reasons(&self.context, vec![(id, Reason::NotSent, error.to_string())]).await?;
                 self.summary.note_failure(error.to_string());
                 Ok(None)
             }

@@ -41,19 +41,13 @@ use crate::store::{ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Stock
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 /// Limit of a preflight's age when its write has its reservation. An older preflight is repeated
 /// (docs/rules.md 4).
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// Lead of the quantities before shipments go beside them. A few quantities are thus sent in their planned
-/// order.
-const QUANTITIES_LEAD: Duration = Duration::from_secs(1);
-
-pub(super) struct DeliveryRun<'a> {
-    context: &'a JobContext,
+pub(super) struct DeliveryRun {
+    context: JobContext,
     run: RunId,
     /// Lane of the changes that are sent now.
     lane: Lane,
@@ -106,10 +100,10 @@ impl<T> CallEntry<T> {
     }
 }
 
-impl<'a> DeliveryRun<'a> {
-    pub(super) fn new(context: &'a JobContext, run: RunId) -> Self {
+impl DeliveryRun {
+    pub(super) fn new(context: &JobContext, run: RunId) -> Self {
         Self {
-            context,
+            context: context.clone(),
             run,
             lane: Lane::Push,
             summary: PushSummary::default(),
@@ -123,28 +117,11 @@ impl<'a> DeliveryRun<'a> {
         }
     }
 
-    /// Sends a call for each kind that has something to send. Returns false if nothing is left to do now.
-    pub(super) async fn send_round(&mut self) -> Result<bool, JobError> {
-        let pending = self.context.store.outbox_deliveries(false).await?;
+    /// Sends a call for each kind that has something to send. Beside the quantities these are shipments and
+    /// trackings only. Returns false if nothing is left to do now.
+    pub(super) async fn send_turn(&mut self, beside: bool) -> Result<bool, JobError> {
+        let pending = self.context.store.outbox_deliveries(beside).await?;
         self.send_pending(&pending).await
-    }
-
-    /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
-    /// Shipments write no stock level, so they do not conflict with the quantities. They start after
-    /// [`QUANTITIES_LEAD`].
-    pub(super) async fn send_shipments(&mut self, over: &CancellationToken) -> Result<(), JobError> {
-        let mut changes = self.context.subscribe_changes();
-        let _ = timeout(QUANTITIES_LEAD, over.cancelled()).await;
-        while !over.is_cancelled() {
-            let shipments = self.context.store.outbox_deliveries(true).await?;
-            if !self.send_pending(&shipments).await? {
-                tokio::select! {
-                    () = over.cancelled() => {}
-                    changed = changes.changed() => changed.expect("the context keeps the sender"),
-                }
-            }
-        }
-        Ok(())
     }
 
     async fn send_pending(&mut self, pending: &[ChangeRow]) -> Result<bool, JobError> {
@@ -155,12 +132,12 @@ impl<'a> DeliveryRun<'a> {
         // These shared a call of unknown outcome and had no effect.
         self.isolated.extend(changes_with_reason(pending, Reason::NotLanded));
         let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
-        let lacking = SuspectedAbsences::load(self.context).await?;
+        let lacking = SuspectedAbsences::load(&self.context).await?;
         let lacks = |change: &&DeliverableChange| lacking.is_suspected(&absence_subject(change.id));
         self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
         // A change that a person or a due time made pending again has no reason, and is not skipped here.
         for id in changes_with_reason(pending, Reason::Unproved) {
-            if let Some(what) = lacking.undue_absence(self.context, &absence_subject(id)) {
+            if let Some(what) = lacking.undue_absence(&self.context, &absence_subject(id)) {
                 self.skipped.insert(id);
                 self.summary.note_failure(what.to_owned());
             }
@@ -215,7 +192,7 @@ impl<'a> DeliveryRun<'a> {
     /// then held. It is rejected only if known facts contradict it.
     async fn note_absence(&mut self, id: ChangeId, reason: Reason, detail: String) -> Result<(), JobError> {
         let subject = absence_subject(id);
-        match absence::judge_absence(self.context, self.run, &subject, &detail).await? {
+        match absence::judge_absence(&self.context, self.run, &subject, &detail).await? {
             AbsenceProof::Proved => {
                 let is_wrong = self.context.store.change_is_contradicted(id).await?;
                 let to = if is_wrong { ChangeState::Rejected } else { ChangeState::Held };
@@ -223,7 +200,7 @@ impl<'a> DeliveryRun<'a> {
             }
             AbsenceProof::NotProved(why) => {
                 self.skipped.insert(id);
-                store_wait_reasons(self.context, vec![(id, Reason::Unproved, why.clone())]).await?;
+                store_wait_reasons(&self.context, vec![(id, Reason::Unproved, why.clone())]).await?;
                 self.summary.note_failure(why);
                 Ok(())
             }
@@ -239,7 +216,7 @@ impl<'a> DeliveryRun<'a> {
         detail: String,
     ) -> Result<(), JobError> {
         let moves = [ChangeOutcome::new(id, to, Some(reason), detail)];
-        claim::finish_pending(self.context, &moves, &mut self.summary).await?;
+        claim::finish_pending(&self.context, &moves, &mut self.summary).await?;
         Ok(())
     }
 
@@ -271,7 +248,7 @@ impl<'a> DeliveryRun<'a> {
             planned: &[],
             evidence: &evidence,
         };
-        let (answer, end) = match claim::send_call(self.context, permit, call_claim, accepted).await? {
+        let (answer, end) = match claim::send_call(&self.context, permit, call_claim, accepted).await? {
             CallOutcome::Ended(answer, end) => (answer, end),
             CallOutcome::NotClaimed(unused) => {
                 unused.return_unused();
@@ -280,10 +257,10 @@ impl<'a> DeliveryRun<'a> {
         };
         self.summary.calls += 1;
         if let CallEnd::Accepted(moves) = &end {
-            log_outcomes(self.context, moves).await;
+            log_outcomes(&self.context, moves).await;
         }
         let changes: Vec<ChangeId> = evidence.iter().map(|claimed| claimed.id).collect();
-        let (context, names) = (self.context, quarantine::entry_names(&evidence));
+        let (context, names) = (&self.context, quarantine::entry_names(&evidence));
         let sent = SentCall { context, run: self.run, answer: &answer, names, changes: changes.clone() };
         match sent.conclude(end).await? {
             SentEffect::Moved(counts) => {

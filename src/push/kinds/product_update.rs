@@ -40,7 +40,7 @@ pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<(&Produc
 }
 
 pub(super) async fn deliver_update(
-    deliver: &mut DeliveryRun<'_>,
+    deliver: &mut DeliveryRun,
     changes: &[DeliverableChange],
 ) -> Result<bool, JobError> {
     let turn = deliver.ready_changes(of_kind(changes)).await?;
@@ -50,9 +50,9 @@ pub(super) async fn deliver_update(
     let mut free = None;
     for (id, key, (change, is_released)) in turn {
         let sku = current_sku(&deliver.context.store, change).await?;
-        if let EntryRoute::Deferred(until, why) = quarantined.route_of(deliver.context, sku.as_str()) {
+        if let EntryRoute::Deferred(until, why) = quarantined.route_of(&deliver.context, sku.as_str()) {
             let why = format!("sent without effect ({why}); it is sent again at {until}");
-            store_wait_reasons(deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
+            store_wait_reasons(&deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
             deliver.skipped.insert(id);
             deliver.summary.note_retry(until);
             deliver.summary.note_failure(format!("the update of {sku} was {why}"));
@@ -63,13 +63,13 @@ pub(super) async fn deliver_update(
             break;
         }
         let why = format!("a write of {sku} is in flight or in doubt");
-        store_wait_reasons(deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
+        store_wait_reasons(&deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
         deliver.skipped.insert(id);
     }
     let Some((id, key, change, is_released, sku)) = free else { return Ok(false) };
     let Some(entry) = plan_entry(deliver, (id, key, change), &sku).await? else { return Ok(true) };
     let (body, writes) = &entry.content;
-    let held = judge_update(deliver.context, id, is_released, &sku, writes).await?;
+    let held = judge_update(&deliver.context, id, is_released, &sku, writes).await?;
     deliver.summary.held += held;
     if held > 0 {
         return Ok(true);

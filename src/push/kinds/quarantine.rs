@@ -2,14 +2,13 @@
 
 use super::{DeliveryRun, KeyedChange};
 use crate::exec::JobError;
-use crate::exec::quarantine::EntryRoute;
+use crate::exec::quarantine::{EntryRoute, deferral_detail};
 use crate::model::Operation;
 use crate::outbox::Reason;
 use crate::push::claim::store_wait_reasons;
-use crate::push::routes::deferral_detail;
 use crate::store::ClaimEvidence;
 
-impl DeliveryRun<'_> {
+impl DeliveryRun {
     /// Returns the changes whose entries may be read and sent now. Notes at the others what they wait for. A
     /// change that failed before goes in a call of its own.
     pub(super) async fn select_ready<T>(
@@ -29,7 +28,7 @@ impl DeliveryRun<'_> {
         'changes: for (id, subject, change) in changes {
             let name = entry(&change);
             for quarantined in &quarantines {
-                match quarantined.route_of(self.context, &name) {
+                match quarantined.route_of(&self.context, &name) {
                     EntryRoute::Deferred(until, why) => {
                         self.summary.note_retry(until);
                         self.skipped.insert(id);
@@ -43,7 +42,7 @@ impl DeliveryRun<'_> {
             }
             now.push((id, subject, change));
         }
-        store_wait_reasons(self.context, waiting).await?;
+        store_wait_reasons(&self.context, waiting).await?;
         Ok(now)
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&Shipmen
 }
 
 pub(super) async fn deliver_shipments(
-    deliver: &mut DeliveryRun<'_>,
+    deliver: &mut DeliveryRun,
     changes: &[DeliverableChange],
 ) -> Result<bool, JobError> {
     let turn = deliver.ready_changes(of_kind(changes)).await?;

@@ -36,7 +36,7 @@ pub(super) type NamedTracking<'w> = (ShipmentId, &'w TrackingSubmit);
 pub(super) type UnsentTracking = (ChangeId, MissingShipment);
 
 pub(super) async fn deliver_trackings(
-    deliver: &mut DeliveryRun<'_>,
+    deliver: &mut DeliveryRun,
     changes: &[DeliverableChange],
 ) -> Result<bool, JobError> {
     let (of_kind, others) = find_shipments(&deliver.context.store, changes).await?;
@@ -50,7 +50,7 @@ pub(super) async fn deliver_trackings(
             }
         }
     }
-    store_wait_reasons(deliver.context, waiting).await?;
+    store_wait_reasons(&deliver.context, waiting).await?;
     let turn = deliver.ready_changes(of_kind).await?;
     let turn = deliver.select_ready(ENTRY_OPERATIONS, turn, |(shipment, _)| shipment.to_string()).await?;
     let turn = deliver.take_for_call(turn, SHIPMENTS_MAX);
