@@ -4,12 +4,13 @@
 //! change of an order, shipment, SKU or name has no preview, because its plan depends on the result of the
 //! first one.
 
-use super::facts::{PlanRead, ProductFacts};
+use super::entry::{CallChange, CallEntry, CallKind, changes_with_reason};
+use super::facts::{PlanRead, PlanSource, ProductFacts};
+use super::run::first_per_key;
 use super::tracking::MissingShipment;
-use super::{CallEntry, DeliverableChange, KeyedChange, PlanSource, changes_with_reason, first_per_key};
-use super::{creates, product_update, shipment, tracking};
+use super::{call_changes, call_request, plan_entry};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, PageParams};
+use crate::client::wire::{self, PageParams};
 use crate::exec::JobError;
 use crate::exec::preflight::{CreateBody, OrderSnapshot, TimedRead};
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
@@ -27,7 +28,7 @@ pub(in crate::push) async fn preview_deliveries(
     preview: &mut PushPreview,
 ) -> Result<(), JobError> {
     let pending = store.outbox_deliveries(false).await?;
-    let changes: Vec<DeliverableChange> = pending.iter().filter_map(DeliverableChange::of).collect();
+    let (changes, missing) = call_changes(store, &pending).await?;
     preview.change_keys.extend(pending.iter().map(|row| (row.id, row.key.clone().into())));
     let mut run_preview = DeliveryPreview {
         store,
@@ -37,9 +38,16 @@ pub(in crate::push) async fn preview_deliveries(
         first_by_key: BTreeMap::new(),
         covered: BTreeSet::new(),
     };
+    for (id, shipment) in missing {
+        let what = match shipment {
+            MissingShipment::Pending(why) => format!("waits: {why}"),
+            MissingShipment::Impossible(why) => format!("rejected: {why}"),
+        };
+        run_preview.note_without_call(id, what);
+    }
     for is_urgent in [true, false] {
-        let mut lane: Vec<DeliverableChange> =
-            changes.iter().filter(|change| change.is_urgent == is_urgent).cloned().collect();
+        let mut lane: Vec<CallChange<'_>> =
+            changes.iter().filter(|change| change.is_urgent == is_urgent).copied().collect();
         while run_preview.preview_round(&lane).await? {
             lane.retain(|change| !run_preview.covered.contains(&change.id));
         }
@@ -58,82 +66,45 @@ struct DeliveryPreview<'a> {
 
 impl DeliveryPreview<'_> {
     /// Adds a call of each kind. Returns false if nothing is left.
-    async fn preview_round(&mut self, changes: &[DeliverableChange]) -> Result<bool, JobError> {
+    async fn preview_round(&mut self, changes: &[CallChange<'_>]) -> Result<bool, JobError> {
         let before = self.covered.len();
-        let mut entries = Vec::new();
-        for change in self.next_changes(shipment::of_kind(changes), shipment::ORDERS_MAX) {
-            entries.extend(shipment::plan_entry(self, change).await?);
-        }
-        self.add_call(&entries, shipment::shipments_request)?;
-        let mut entries = Vec::new();
-        for change in self.next_trackings(changes).await? {
-            entries.extend(tracking::plan_entry(self, change).await?);
-        }
-        self.add_call(&entries, tracking::trackings_request)?;
-        for change in self.next_changes(creates::of_kind(changes), 1) {
-            let entries: Vec<_> = creates::plan_entry(self, change).await?.into_iter().collect();
-            self.add_call(&entries, |entries| entries[0].content.create_request())?;
-        }
-        for (id, key, (change, _)) in self.next_changes(product_update::of_kind(changes), 1) {
-            let sku = product_update::current_sku(self.store, change).await?;
-            let entry = product_update::plan_entry(self, (id, key, change), &sku).await?;
-            let entries: Vec<_> = entry.into_iter().collect();
-            self.add_call(&entries, |entries| wire::update_product(&entries[0].content.0))?;
+        for kind in CallKind::ALL {
+            let of_kind = changes.iter().filter(|change| change.work.kind().0 == kind).copied().collect();
+            let mut entries = Vec::new();
+            for change in self.next_changes(of_kind, kind.entries_max()) {
+                entries.extend(plan_entry(self, &change).await?);
+            }
+            if !entries.is_empty() {
+                let changes = entries.iter().map(CallEntry::id).collect();
+                self.preview.requests.push(PlannedRequest { request: call_request(&entries)?, changes });
+            }
         }
         Ok(self.covered.len() > before)
     }
 
     /// Returns the changes of the next call, at most `limit`. Notes the changes that are behind another with
     /// the same ordering key.
-    fn next_changes<T>(&mut self, changes: Vec<KeyedChange<T>>, limit: usize) -> Vec<KeyedChange<T>> {
+    fn next_changes<'w>(&mut self, changes: Vec<CallChange<'w>>, limit: usize) -> Vec<CallChange<'w>> {
         let mut open = Vec::new();
-        for (id, subject, change) in changes {
-            if let Some(first) = self.first_by_key.get(&subject) {
-                let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
-                self.note_without_call(
-                    id,
-                    format!("sent after the change `{key}` for the same {subject}; it is planned again then"),
-                );
-            } else {
-                open.push((id, subject, change));
-            }
+        for change in changes {
+            let subject = change.work.ordering_key();
+            let Some(first) = self.first_by_key.get(&subject) else {
+                open.push(change);
+                continue;
+            };
+            let key = self.preview.change_keys.get(first).cloned().unwrap_or_default();
+            self.note_without_call(
+                change.id,
+                format!("sent after the change `{key}` for the same {subject}; it is planned again then"),
+            );
         }
         let mut next = first_per_key(open, &self.busy_keys, &self.previously_failed);
         next.truncate(limit);
-        for (id, subject, _) in &next {
-            self.first_by_key.insert(subject.clone(), *id);
-            self.covered.insert(*id);
+        for change in &next {
+            self.first_by_key.insert(change.work.ordering_key(), change.id);
+            self.covered.insert(change.id);
         }
         next
-    }
-
-    async fn next_trackings<'w>(
-        &mut self,
-        changes: &'w [DeliverableChange],
-    ) -> Result<Vec<KeyedChange<tracking::NamedTracking<'w>>>, JobError> {
-        let (of_kind, missing) = tracking::find_shipments(self.store, changes).await?;
-        for (id, shipment) in missing {
-            self.note_without_call(
-                id,
-                match shipment {
-                    MissingShipment::Pending(why) => format!("waits: {why}"),
-                    MissingShipment::Impossible(why) => format!("rejected: {why}"),
-                },
-            );
-        }
-        Ok(self.next_changes(of_kind, tracking::SHIPMENTS_MAX))
-    }
-
-    fn add_call<T>(
-        &mut self,
-        entries: &[CallEntry<T>],
-        request: impl FnOnce(&[CallEntry<T>]) -> Result<PlatformRequest, InvalidRequest>,
-    ) -> Result<(), JobError> {
-        if !entries.is_empty() {
-            let changes = entries.iter().map(|entry| entry.evidence.id).collect();
-            self.preview.requests.push(PlannedRequest { request: request(entries)?, changes });
-        }
-        Ok(())
     }
 
     fn add_preflight(&mut self, request: PlatformRequest, id: ChangeId) {

@@ -4,96 +4,37 @@
 //! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change
 //! that names other quantities is rejected.
 
-use super::facts::ProductFacts;
-use super::{
-    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
-};
+use super::entry::{CallChange, CallEntry, EntryContent, UpdateContent, refusal_outcome, unmatched_outcome};
+use super::facts::{PlanSource, ProductFacts};
 use crate::client::wire::{self, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::{self, ReadOrigin, TimedRead, product_key};
-use crate::exec::quarantine::EntryRoute;
-use crate::model::{ChangeId, ExchangeId, Operation, Position, ProductId, Quantity, Sku, WarehouseId};
-use crate::outbox::{ChangeBody, ChangeKind, ChangeRejection, ChangeState, ProductUpdate, Reason};
+use crate::exec::preflight::{self, ReadOrigin, TimedRead};
+use crate::model::{ChangeId, ExchangeId, Operation, Position, Quantity, Sku, WarehouseId};
+use crate::outbox::{ChangeRejection, ChangeState, ProductUpdate, Reason};
 use crate::projection;
-use crate::push::brake::judge_update;
-use crate::push::claim::{RecordAnswer, store_wait_reasons};
 use crate::reconcile::product_update::{ShownFields, checkable_fields};
 use crate::reconcile::{ChangePlan, ProductLack};
-use crate::store::{ChangeOutcome, ProductStock, StockLevelWrite, Store, StoreError, WriteTransaction};
+use crate::store::{ChangeOutcome, ProductStock, Store, StoreError, WriteTransaction};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Product of the call: the body, and the quantities that it writes.
-pub(super) type UpdateCallEntry = CallEntry<(Value, Vec<StockLevelWrite>)>;
-
-/// Returns the changes of this kind with their ordering keys, and true if released from a brake.
-pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<(&ProductUpdate, bool)>> {
-    let of_kind = changes.iter().filter_map(|change| match &change.body {
-        ChangeBody::ProductUpdate(update) => {
-            Some((change.id, product_key(&update.sku), (update, change.is_released)))
-        }
-        _ => None,
-    });
-    of_kind.collect()
-}
-
-pub(super) async fn deliver_update(
-    deliver: &mut DeliveryRun,
-    changes: &[DeliverableChange],
-) -> Result<bool, JobError> {
-    let turn = deliver.ready_changes(of_kind(changes)).await?;
-    let operations = &[Operation::GetProductBalances];
-    let turn = deliver.select_ready(operations, turn, |(update, _)| update.sku.to_string()).await?;
-    let quarantined = deliver.context.quarantined_entries(Operation::UpdateProduct).await?;
-    let mut free = None;
-    for (id, key, (change, is_released)) in turn {
-        let sku = current_sku(&deliver.context.store, change).await?;
-        if let EntryRoute::Deferred(until, why) = quarantined.route_of(&deliver.context, sku.as_str()) {
-            let why = format!("sent without effect ({why}); it is sent again at {until}");
-            store_wait_reasons(&deliver.context, vec![(id, Reason::NotLanded, why.clone())]).await?;
-            deliver.skipped.insert(id);
-            deliver.summary.note_retry(until);
-            deliver.summary.note_failure(format!("the update of {sku} was {why}"));
-            continue;
-        }
-        if !deliver.context.store.product_stock(&sku).await?.is_busy() {
-            free = Some((id, key, change, is_released, sku));
-            break;
-        }
-        let why = format!("a write of {sku} is in flight or in doubt");
-        store_wait_reasons(&deliver.context, vec![(id, Reason::AwaitsOther, why)]).await?;
-        deliver.skipped.insert(id);
-    }
-    let Some((id, key, change, is_released, sku)) = free else { return Ok(false) };
-    let Some(entry) = plan_entry(deliver, (id, key, change), &sku).await? else { return Ok(true) };
-    let (body, writes) = &entry.content;
-    let held = judge_update(&deliver.context, id, is_released, &sku, writes).await?;
-    deliver.summary.held += held;
-    if held > 0 {
-        return Ok(true);
-    }
-    let request = wire::update_product(body);
-    // In doubt, the stock levels stay occupied until the update can no longer take effect.
-    let accepted = AcceptedProductUpdate { id, product: change.product_id, sku: &sku, writes };
-    deliver.send_entries(request, std::slice::from_ref(&entry), writes, &accepted).await?;
-    Ok(true)
-}
-
-pub(super) async fn plan_entry(
+pub(super) async fn plan_entry<'w>(
     source: &mut impl PlanSource,
-    (id, key, change): KeyedChange<&ProductUpdate>,
-    sku: &Sku,
-) -> Result<Option<UpdateCallEntry>, JobError> {
-    let Some(seen) = source.product(id, change, sku).await? else { return Ok(None) };
+    call: &CallChange<'w>,
+    change: &ProductUpdate,
+) -> Result<Option<CallEntry<'w>>, JobError> {
+    let sku = current_sku(source.store(), change).await?;
+    let Some(seen) = source.product(call.id, change, &sku).await? else { return Ok(None) };
     let ProductFacts { levels, read, shown } = seen.records;
     let plan = plan_update(change, &levels, read);
-    let Some(fields) = source.plan_content(id, plan, "its product").await? else { return Ok(None) };
+    let Some(fields) = source.plan_content(call.id, plan, "its product").await? else { return Ok(None) };
     let checkable = checkable_fields(&fields, &shown);
     let evidence = json!({"sku": sku, "product_id": change.product_id, "before": shown, "ours": checkable});
-    let content = (Value::Object(fields), levels.unchanged_writes());
-    Ok(Some(CallEntry::new((id, key), ChangeKind::ProductUpdate, evidence, seen.sent_moment, content)))
+    let (product, body, writes) = (change.product_id, Value::Object(fields), levels.unchanged_writes());
+    let content = EntryContent::Update(UpdateContent { product, sku, body, writes });
+    Ok(Some(CallEntry::new(call, evidence, seen.sent_moment, content)))
 }
 
 /// Returns the platform's present SKU of the product, because the update may change it.
@@ -189,38 +130,26 @@ fn plan_update(
     }
 }
 
-/// Accepted answer to the update of a product, whose stock levels keep their quantities.
-struct AcceptedProductUpdate<'a> {
-    id: ChangeId,
-    product: ProductId,
-    sku: &'a Sku,
-    writes: &'a [StockLevelWrite],
-}
-
-impl RecordAnswer for AcceptedProductUpdate<'_> {
-    async fn record(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        ended: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let parsed = wire::decode_product_update(&answer.reply.body, self.product);
-        if let Ok(parsed) = &parsed {
-            let when = (ended, answer.sent_at);
-            projection::project_product_answer(write, answer.id, when, self.writes, parsed).await?;
-            write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
-        }
-        let outcome = match parsed {
-            Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => {
-                refusal_outcome(self.id, &parsed.messages)
-            }
-            // No record is required, because an update creates no id.
-            Ok(parsed) if parsed.was_successful == Some(true) => {
-                let detail = "the product was updated; its quantities are unchanged";
-                ChangeOutcome::new(self.id, ChangeState::Applied, None, detail)
-            }
-            Ok(_) | Err(_) => unmatched_outcome(self.id),
-        };
-        Ok(vec![outcome])
+/// Records an accepted answer. The stock levels of the product keep their quantities.
+pub(super) async fn record_answer(
+    write: &mut WriteTransaction,
+    (answer, ended): (&AnsweredExchange, Position),
+    (id, update): (ChangeId, &UpdateContent),
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let parsed = wire::decode_product_update(&answer.reply.body, update.product);
+    if let Ok(parsed) = &parsed {
+        let when = (ended, answer.sent_at);
+        projection::project_product_answer(write, answer.id, when, &update.writes, parsed).await?;
+        write.quarantine_lift(Operation::UpdateProduct, update.sku.as_str()).await?;
     }
+    let outcome = match parsed {
+        Ok(parsed) if parsed.outcome() == WriteOutcome::Refused => refusal_outcome(id, &parsed.messages),
+        // No record is required, because an update creates no id.
+        Ok(parsed) if parsed.was_successful == Some(true) => {
+            let detail = "the product was updated; its quantities are unchanged";
+            ChangeOutcome::new(id, ChangeState::Applied, None, detail)
+        }
+        Ok(_) | Err(_) => unmatched_outcome(id),
+    };
+    Ok(vec![outcome])
 }

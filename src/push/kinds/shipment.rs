@@ -1,65 +1,29 @@
 //! `shipment.create`: several orders per call, each once, each read just before.
 
-use super::{
-    CallEntry, DeliverableChange, DeliveryRun, KeyedChange, PlanSource, refusal_outcome, unmatched_outcome,
-};
-use crate::client::PlatformRequest;
-use crate::client::wire::{self, CreatedShipment, InvalidRequest, WriteOutcome};
+use super::entry::{CallChange, CallEntry, EntryContent, refusal_outcome, unmatched_outcome};
+use super::facts::PlanSource;
+use crate::client::wire::{self, CreatedShipment, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::OrderSnapshot;
-use crate::model::{LineItemId, Operation, OrderId, Position};
-use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason, ShipmentCreate};
+use crate::model::{ChangeId, LineItemId, OrderId};
+use crate::outbox::{ChangeState, Reason, ShipmentCreate};
 use crate::projection;
-use crate::push::claim::RecordAnswer;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::shipments::{ClaimedLine, KnownOrder, OrderFact, is_whole_order, plan_shipment};
 use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
-/// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
-/// one.
-pub(super) const ORDERS_MAX: usize = 10;
-
-const ENTRY_OPERATIONS: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
-
-pub(super) type ShipmentCallEntry = CallEntry<wire::ShipmentOrder>;
-
-pub(super) fn of_kind(changes: &[DeliverableChange]) -> Vec<KeyedChange<&ShipmentCreate>> {
-    let of_kind = changes.iter().filter_map(|change| match &change.body {
-        ChangeBody::ShipmentCreate(create) => Some((change.id, format!("order {}", create.order_id), create)),
-        _ => None,
-    });
-    of_kind.collect()
-}
-
-pub(super) async fn deliver_shipments(
-    deliver: &mut DeliveryRun,
-    changes: &[DeliverableChange],
-) -> Result<bool, JobError> {
-    let turn = deliver.ready_changes(of_kind(changes)).await?;
-    let turn = deliver.select_ready(ENTRY_OPERATIONS, turn, |change| change.order_id.to_string()).await?;
-    let turn = deliver.take_for_call(turn, ORDERS_MAX);
-    if turn.is_empty() {
-        return Ok(false);
-    }
-    let mut entries = Vec::new();
-    for change in turn {
-        entries.extend(plan_entry(deliver, change).await?);
-    }
-    deliver.send_entries(shipments_request(&entries), &entries, &[], &AcceptedShipments(&entries)).await?;
-    Ok(true)
-}
-
-pub(super) async fn plan_entry(
+pub(super) async fn plan_entry<'w>(
     source: &mut impl PlanSource,
-    (id, key, change): KeyedChange<&ShipmentCreate>,
-) -> Result<Option<ShipmentCallEntry>, JobError> {
-    let Some(seen) = source.order(id, change.order_id).await? else { return Ok(None) };
+    call: &CallChange<'w>,
+    change: &ShipmentCreate,
+) -> Result<Option<CallEntry<'w>>, JobError> {
+    let Some(seen) = source.order(call.id, change.order_id).await? else { return Ok(None) };
     let plan = plan_order(source.store(), change, seen.records.as_ref()).await?;
-    let Some(lines) = source.plan_content(id, plan, "its order").await? else { return Ok(None) };
-    let (kind, content) = (ChangeKind::ShipmentCreate, wire_order(change, &lines));
-    Ok(Some(CallEntry::new((id, key), kind, json!(lines), seen.sent_moment, content)))
+    let Some(lines) = source.plan_content(call.id, plan, "its order").await? else { return Ok(None) };
+    let content = EntryContent::Shipment(wire_order(change, &lines));
+    Ok(Some(CallEntry::new(call, json!(lines), seen.sent_moment, content)))
 }
 
 /// Plans a shipment on an answer. A change without lines ships all that is left. An answer that lacks a known
@@ -93,10 +57,6 @@ async fn plan_order(
     Ok(plan_shipment(change, fact))
 }
 
-pub(super) fn shipments_request(entries: &[ShipmentCallEntry]) -> Result<PlatformRequest, InvalidRequest> {
-    wire::create_shipments(&entries.iter().map(|entry| entry.content.clone()).collect::<Vec<_>>())
-}
-
 fn wire_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> wire::ShipmentOrder {
     let line = |line: &ClaimedLine| wire::ShipmentOrderLine {
         line_item_id: line.line_item_id,
@@ -106,37 +66,36 @@ fn wire_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> wire::Shipmen
     wire::ShipmentOrder { order_id: change.order_id, lines }
 }
 
-/// Accepted answer to the call of these entries. Each order is completed by the request that its record echoes.
-/// An order with no record, or with two, is in doubt then.
-struct AcceptedShipments<'a>(&'a [ShipmentCallEntry]);
-
-impl RecordAnswer for AcceptedShipments<'_> {
-    async fn record(
-        &self,
-        write: &mut WriteTransaction,
-        answer: &AnsweredExchange,
-        _: Position,
-    ) -> Result<Vec<ChangeOutcome>, StoreError> {
-        let decoded = wire::decode_created_shipments(&answer.reply.body);
-        let records: &[CreatedShipment] = &decoded.map(|decoded| decoded.records).unwrap_or_default();
-        let orders: Vec<OrderId> = self.0.iter().map(|entry| entry.content.order_id).collect();
-        projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
-        let mut moves = Vec::new();
-        for CallEntry { evidence, content: wire::ShipmentOrder { order_id, .. }, .. } in self.0 {
-            let created = projection::shipment_record(records, *order_id);
-            if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
-                moves.push(refusal_outcome(evidence.id, &refused.messages));
-                continue;
-            }
-            let Some(made) = created.and_then(|created| projection::created_shipment(created, *order_id))
-            else {
-                moves.push(unmatched_outcome(evidence.id));
-                continue;
-            };
-            write.delivery_created(evidence.id, made.id.0).await?;
-            let detail = format!("shipment {}", made.id);
-            moves.push(ChangeOutcome::new(evidence.id, ChangeState::Applied, None, detail));
+/// Records an accepted answer. Each order is completed by the request that its record echoes. An order with no
+/// record, or with two, is in doubt then.
+pub(super) async fn record_answer(
+    write: &mut WriteTransaction,
+    answer: &AnsweredExchange,
+    entries: &[CallEntry<'_>],
+) -> Result<Vec<ChangeOutcome>, StoreError> {
+    let decoded = wire::decode_created_shipments(&answer.reply.body);
+    let records: &[CreatedShipment] = &decoded.map(|decoded| decoded.records).unwrap_or_default();
+    let order = |entry: &CallEntry<'_>| match &entry.content {
+        EntryContent::Shipment(order) => Some((entry.id(), order.order_id)),
+        _ => None,
+    };
+    let sent: Vec<(ChangeId, OrderId)> = entries.iter().filter_map(order).collect();
+    let orders: Vec<OrderId> = sent.iter().map(|(_, order)| *order).collect();
+    projection::project_created_shipments(write, answer.id, answer.sent_at, &orders, records).await?;
+    let mut moves = Vec::new();
+    for (id, order) in sent {
+        let created = projection::shipment_record(records, order);
+        if let Some(refused) = created.filter(|created| created.outcome() == WriteOutcome::Refused) {
+            moves.push(refusal_outcome(id, &refused.messages));
+            continue;
         }
-        Ok(moves)
+        let Some(made) = created.and_then(|created| projection::created_shipment(created, order)) else {
+            moves.push(unmatched_outcome(id));
+            continue;
+        };
+        write.delivery_created(id, made.id.0).await?;
+        let detail = format!("shipment {}", made.id);
+        moves.push(ChangeOutcome::new(id, ChangeState::Applied, None, detail));
     }
+    Ok(moves)
 }
