@@ -9,7 +9,7 @@
 //! that. A change of a quantity takes this way: `outbox` → `push::pipeline`, which plans it (`push::snapshot`, by
 //! `reconcile`), reads a stale fact (`exec::balances_reader`) and plans it again → `push::send` → `push::claim`, which
 //! makes the call (`exec::call`) and records its answer (`projection`) → `push::finished_calls`. All other kinds take
-//! `push::kinds` → `push::claim`.
+//! `push::kinds` → `push::claim`. `push::turns` starts the calls of both.
 //!
 //! | room | subject |
 //! | --- | --- |

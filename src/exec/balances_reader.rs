@@ -47,41 +47,15 @@ pub(crate) struct RecordedPage {
     pub(crate) has_ended_quarantine: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CallResult {
-    /// None of the known SKUs came, so the answer decides nothing.
-    NoneKnown,
-    Failed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PageStep {
-    AddWitnesses,
-    RemoveWitnesses,
-    /// The read failed. `is_blamed`: the failure counts against the SKUs of the page.
-    GiveUp {
-        is_blamed: bool,
-    },
-}
-
-impl PageStep {
-    /// Returns the step after the first or the second call for a page. There is no third.
-    ///
-    /// A failure counts against the page only if the page was alone in the call. A witness that fails is judged
-    /// by its own reads. An empty answer counts against the page if the witnesses did not fail in another call.
-    fn after_call(result: CallResult, is_second: bool, has_witnesses: bool) -> Self {
-        match (result, is_second, has_witnesses) {
-            (CallResult::NoneKnown, false, false) => Self::AddWitnesses,
-            (CallResult::Failed, false, true) => Self::RemoveWitnesses,
-            // The page did not fail alone, and its witnesses did.
-            (CallResult::NoneKnown, true, false) | (CallResult::Failed, true, true) => {
-                Self::GiveUp { is_blamed: false }
-            }
-            (CallResult::NoneKnown, _, true) | (CallResult::Failed, _, false) => {
-                Self::GiveUp { is_blamed: true }
-            }
-        }
-    }
+/// Returns true if a page that was not answered is blamed for it, after the first or the second call. `None`: it is
+/// requested a second time.
+///
+/// An empty answer is doubted without witnesses, which the second call adds. A failure is doubted beside witnesses,
+/// which the second call leaves out: a witness that fails is judged by its own reads. A second doubt is not settled,
+/// so the page is not blamed.
+fn is_page_blamed(is_empty: bool, is_second: bool, has_witnesses: bool) -> Option<bool> {
+    let is_doubtful = is_empty != has_witnesses;
+    (is_second || !is_doubtful).then_some(!is_doubtful)
 }
 
 /// Answer to the request of a page, not recorded yet.
@@ -132,7 +106,7 @@ pub(crate) async fn record_page(
     let mut is_second = false;
     loop {
         let AnsweredPage { answer, requested, has_witnesses } = answered;
-        let (result, why) = if answer.reply.verdict == Verdict::Accepted {
+        let (is_empty, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
                 Ok(BalancesOutcome::Recorded { recorded, lacks_only_known }) => {
                     let shows_some = !recorded.is_silent;
@@ -148,10 +122,8 @@ pub(crate) async fn record_page(
                         has_ended_quarantine,
                     }));
                 }
-                Ok(BalancesOutcome::NoneKnown { known }) => {
-                    (CallResult::NoneKnown, balances::none_known_text(known))
-                }
-                Err(JobError::Implausible(why)) => (CallResult::Failed, why),
+                Ok(BalancesOutcome::NoneKnown { known }) => (true, balances::none_known_text(known)),
+                Err(JobError::Implausible(why)) => (false, why),
                 Err(error) => return Err(error),
             }
         } else {
@@ -164,23 +136,17 @@ pub(crate) async fn record_page(
                     continue;
                 }
                 FailureCause::Unsent => return Ok(PageRead::Unsent(why)),
-                FailureCause::Entry => (CallResult::Failed, why),
+                FailureCause::Entry => (false, why),
             }
         };
-        let (mut witnesses, mut is_blamed) = (Vec::new(), false);
-        match PageStep::after_call(result, is_second, has_witnesses) {
-            PageStep::AddWitnesses => {
-                witnesses = context.store.skus_beside(page).await?;
-                is_blamed = witnesses.is_empty();
-            }
-            PageStep::RemoveWitnesses => {}
-            PageStep::GiveUp { is_blamed: false } => {
-                return Ok(PageRead::Failed { why, is_quarantined: false, may_shrink: false });
-            }
-            PageStep::GiveUp { is_blamed: true } => is_blamed = true,
+        let mut is_blamed = is_page_blamed(is_empty, is_second, has_witnesses);
+        let mut witnesses = Vec::new();
+        if is_blamed.is_none() && is_empty {
+            witnesses = context.store.skus_beside(page).await?;
+            is_blamed = witnesses.is_empty().then_some(true);
         }
-        if is_blamed {
-            let is_quarantined = context.record_failure(READ_OPERATION, &names, &why).await?;
+        if let Some(is_blamed) = is_blamed {
+            let is_quarantined = is_blamed && context.record_failure(READ_OPERATION, &names, &why).await?;
             let may_shrink = answer.reply.may_shrink_page();
             return Ok(PageRead::Failed { why, is_quarantined, may_shrink });
         }
@@ -314,26 +280,24 @@ impl<'a> BalancesReader<'a> {
 mod tests {
     use super::*;
 
-    /// Rows: the results of the first and the second call, with witnesses in the first, and the blame.
+    /// Rows: an empty answer or a failure, with witnesses or without; an empty answer to the second call; the blame.
     #[test]
     fn a_page_is_blamed_for_its_own_failure_and_never_for_that_of_a_witness() {
-        use CallResult::{Failed, NoneKnown};
         let cases = [
-            ((Failed, false), None, true),
-            ((NoneKnown, true), None, true),
-            ((NoneKnown, false), Some(Failed), false),
-            ((NoneKnown, false), Some(NoneKnown), true),
-            ((Failed, true), Some(Failed), true),
-            ((Failed, true), Some(NoneKnown), false),
+            ((false, false), None, true),
+            ((true, true), None, true),
+            ((true, false), Some(false), false),
+            ((true, false), Some(true), true),
+            ((false, true), Some(false), true),
+            ((false, true), Some(true), false),
         ];
-        for ((first, has_witnesses), second, is_blamed) in cases {
-            let mut step = PageStep::after_call(first, false, has_witnesses);
-            if let Some(second) = second {
-                let expected = if has_witnesses { PageStep::RemoveWitnesses } else { PageStep::AddWitnesses };
-                assert_eq!(step, expected, "{first:?}");
-                step = PageStep::after_call(second, true, !has_witnesses);
+        for ((is_empty, has_witnesses), second, is_blamed) in cases {
+            let mut blame = is_page_blamed(is_empty, false, has_witnesses);
+            if let Some(is_empty) = second {
+                assert_eq!(blame, None, "{is_empty} {has_witnesses}");
+                blame = is_page_blamed(is_empty, true, !has_witnesses);
             }
-            assert_eq!(step, PageStep::GiveUp { is_blamed }, "{first:?}, then {second:?}");
+            assert_eq!(blame, Some(is_blamed), "{is_empty} {has_witnesses}, then {second:?}");
         }
     }
 }

@@ -18,9 +18,9 @@ use std::sync::{Arc, OnceLock};
 /// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
 /// run reads it first.
 pub(crate) const READ_ATTEMPTS: usize = 12;
-/// Attempts at a preflight or check. They are few, so that a failing order or shipment does not delay the
-/// others.
-pub(super) const PREFLIGHT_ATTEMPTS: usize = 2;
+/// Attempts at a preflight, a check, or a quarantined entry. They are few, so that a failing order or shipment does
+/// not delay the others.
+pub(crate) const PREFLIGHT_ATTEMPTS: usize = 2;
 
 /// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]

@@ -56,6 +56,16 @@ impl JobError {
     }
 }
 
+impl JobError {
+    /// Returns true for an error that ends the run, and not only the work on its subject.
+    pub(crate) fn ends_run(&self) -> bool {
+        match self {
+            Self::Rejected { .. } | Self::GivenUp { .. } | Self::Implausible(_) => false,
+            Self::Stopped | Self::Paused(_) | Self::KeyRefused(_) | Self::Store(_) => true,
+        }
+    }
+}
+
 impl From<ProjectionError> for JobError {
     fn from(error: ProjectionError) -> Self {
         match error {

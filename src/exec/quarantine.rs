@@ -27,11 +27,9 @@ pub(crate) enum EntryRoute {
     Deferred(Timestamp, String),
 }
 
+/// Quarantined entries of all operations, by operation and name.
 #[derive(Debug)]
-pub(crate) struct QuarantinedEntries {
-    operation: Operation,
-    quarantine_rows: BTreeMap<String, QuarantineRow>,
-}
+pub(crate) struct Quarantine(BTreeMap<(String, String), QuarantineRow>);
 
 /// Meaning of a call that failed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +43,9 @@ pub(crate) enum FailureCause {
 }
 
 impl JobContext {
-    pub(crate) async fn quarantined_entries(
-        &self,
-        operation: Operation,
-    ) -> Result<QuarantinedEntries, StoreError> {
-        let rows = self.store.quarantine_by_operation(operation).await?.into_iter();
-        Ok(QuarantinedEntries {
-            operation,
-            quarantine_rows: rows.map(|row| (row.subject.clone(), row)).collect(),
-        })
+    pub(crate) async fn quarantine(&self) -> Result<Quarantine, StoreError> {
+        let rows = self.store.quarantine_list().await?.into_iter();
+        Ok(Quarantine(rows.map(|row| ((row.operation.clone(), row.subject.clone()), row)).collect()))
     }
 
     /// Records a successful call of these entries. An isolated entry leaves the quarantine; returns true if
@@ -86,7 +78,7 @@ impl JobContext {
     /// due at once.
     async fn end_quarantine(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         let [entry] = entries else { return Ok(false) };
-        if !self.quarantined_entries(operation).await?.contains(entry) {
+        if !self.quarantine().await?.contains(operation, entry) {
             return Ok(false);
         }
         let mut write = self.store.begin_write(Durability::Normal).await?;
@@ -127,10 +119,10 @@ impl JobContext {
         entry: &str,
         why: &str,
     ) -> Result<bool, StoreError> {
-        let quarantined = self.quarantined_entries(operation).await?;
-        let was_quarantined = quarantined.contains(entry);
+        let quarantine = self.quarantine().await?;
+        let was_quarantined = quarantine.contains(operation, entry);
         let is_guilty = if was_quarantined {
-            !self.entry_failures().is_amid_others(operation, |other| quarantined.contains(other))
+            !self.entry_failures().is_amid_others(operation, |other| quarantine.contains(operation, other))
         } else {
             self.entry_failures().is_proved_guilty(operation, entry)
         };
@@ -188,39 +180,43 @@ pub(crate) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: T
     format!("calls that name {entry} fail: {why}; the next attempt, in a call of its own, is at {until}")
 }
 
-impl QuarantinedEntries {
-    pub(crate) fn route_of(&self, context: &JobContext, entry: &str) -> EntryRoute {
-        if let Some(row) = self.quarantine_rows.get(entry) {
-            return match row.is_due(context.now()) {
+impl Quarantine {
+    fn row(&self, operation: Operation, entry: &str) -> Option<&QuarantineRow> {
+        if self.0.is_empty() { None } else { self.0.get(&(operation.as_str().to_owned(), entry.to_owned())) }
+    }
+
+    pub(crate) fn route_of(&self, context: &JobContext, operation: Operation, entry: &str) -> EntryRoute {
+        let (now, moment) = (context.now(), context.moment());
+        if let Some(row) = self.row(operation, entry) {
+            return match row.is_due(now) {
                 true => EntryRoute::Isolated,
                 false => EntryRoute::Deferred(row.next_try(), row.why.clone()),
             };
         }
         let failures = context.entry_failures();
-        let (now, moment) = (context.now(), context.moment());
-        match failures.paused_until(self.operation, entry) {
+        match failures.paused_until(operation, entry) {
             Some(until) if until > moment => EntryRoute::Deferred(
                 now.plus(until.duration_since(moment)),
                 "calls with it were not answered".into(),
             ),
-            _ if failures.is_suspect(self.operation, entry) => EntryRoute::Suspect,
+            _ if failures.is_suspect(operation, entry) => EntryRoute::Suspect,
             _ => EntryRoute::Shared,
         }
     }
 
     /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
-    pub(crate) fn retry_at(&self, now: Timestamp, entry: &str) -> Option<Timestamp> {
-        self.quarantine_rows.get(entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
+    pub(crate) fn retry_at(&self, now: Timestamp, operation: Operation, entry: &str) -> Option<Timestamp> {
+        self.row(operation, entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
     }
 
-    /// Returns the entries whose next attempt is in the future, with its time.
-    pub(crate) fn deferred_entries(&self, now: Timestamp) -> impl Iterator<Item = (&str, Timestamp)> {
-        let waiting = self.quarantine_rows.values().filter(move |row| !row.is_due(now));
-        waiting.map(|row| (row.subject.as_str(), row.next_try()))
+    /// Returns the entries of an operation whose next attempt is in the future, with its time.
+    pub(crate) fn deferred_entries(&self, now: Timestamp, operation: Operation) -> Vec<(&str, Timestamp)> {
+        let waits = |row: &&QuarantineRow| row.operation == operation.as_str() && !row.is_due(now);
+        self.0.values().filter(waits).map(|row| (row.subject.as_str(), row.next_try())).collect()
     }
 
     /// Returns true if the entry is quarantined, also if it is due.
-    pub(crate) fn contains(&self, entry: &str) -> bool {
-        self.quarantine_rows.contains_key(entry)
+    pub(crate) fn contains(&self, operation: Operation, entry: &str) -> bool {
+        self.row(operation, entry).is_some()
     }
 }

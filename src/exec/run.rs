@@ -87,8 +87,8 @@ pub(crate) enum RunEnd {
     Beside(Durability),
 }
 
-/// Runs the work of a job in a run of its own. The operator's input is stored with the run. Runs of one kind
-/// follow each other. The commits of the begin and of the end are retried.
+/// Runs the work of a job in a run of its own, and logs its run. The operator's input is stored with the run. Runs of
+/// one kind follow each other.
 pub(crate) async fn run_recorded(
     context: &JobContext,
     kind: JobKind,
@@ -97,39 +97,31 @@ pub(crate) async fn run_recorded(
     work: impl AsyncFnOnce(RunId) -> Result<RunReport, JobError>,
 ) -> Result<FinishedRun, StoreError> {
     let _lock = context.lock_job(kind).await;
-    let (job, started) = ((kind, trigger), context.now());
     let input = (!input.is_empty()).then(|| json!(input));
-    let begin = || begin_run(context, job, input.as_ref(), started);
-    let run = context.retry_commit("begin a run", begin).await?;
-    let finished = FinishedRun::new(context, job, run, started, work(run).await);
-    let (outcome, summary, ended) = (finished.outcome, &finished.summary, context.now());
-    let end = || end_run(context, run, (kind, RunEnd::Pass), (outcome, summary), ended);
-    context.retry_conclusion("end a run", end).await?;
-    finished.log_finished();
-    Ok(finished)
+    run_logged(context, (kind, trigger), RunEnd::Pass, input.as_ref(), work).await
 }
 
-/// Runs work beside the passes of the job, and logs its run.
-pub(crate) async fn run_beside(
+/// Runs work, for instance beside the passes of the job, and logs its run.
+pub(crate) async fn run_logged(
     context: &JobContext,
-    kind: JobKind,
-    trigger: RunTrigger,
+    job: (JobKind, RunTrigger),
+    end: RunEnd,
     input: Option<&Value>,
     work: impl AsyncFnOnce(RunId) -> Result<RunReport, JobError>,
 ) -> Result<FinishedRun, StoreError> {
-    let (job, started) = ((kind, trigger), context.now());
+    let started = context.now();
     let work = async |run| {
         let finished = FinishedRun::new(context, job, run, started, work(run).await);
         let end = (finished.outcome, finished.summary.clone());
         (finished, end)
     };
-    let finished = with_run(context, job, RunEnd::Beside(Durability::Normal), input, work).await?;
+    let finished = with_run(context, job, end, input, work).await?;
     finished.log_finished();
     Ok(finished)
 }
 
 /// Opens a run, does the work and closes the run. The work returns its result, and the run's outcome and
-/// summary.
+/// summary. The commits of the begin and of the end are retried.
 pub(crate) async fn with_run<T>(
     context: &JobContext,
     (kind, trigger): (JobKind, RunTrigger),
@@ -137,9 +129,13 @@ pub(crate) async fn with_run<T>(
     input: Option<&Value>,
     work: impl AsyncFnOnce(RunId) -> (T, (RunOutcome, String)),
 ) -> Result<T, StoreError> {
-    let run = begin_run(context, (kind, trigger), input, context.now()).await?;
+    let started = context.now();
+    let begin = || begin_run(context, (kind, trigger), input, started);
+    let run = context.retry_commit("begin a run", begin).await?;
     let (result, (outcome, summary)) = work(run).await;
-    end_run(context, run, (kind, end), (outcome, &summary), context.now()).await?;
+    let ended = context.now();
+    let end = || end_run(context, run, (kind, end), (outcome, &summary), ended);
+    context.retry_conclusion("end a run", end).await?;
     Ok(result)
 }
 

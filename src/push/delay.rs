@@ -21,7 +21,7 @@ impl PushRun<'_> {
     /// `begun` never wait here, because they wait only to fill their call.
     pub(super) fn delay_few<'w>(
         &mut self,
-        routes: &BatchRoutes,
+        routes: &BatchRoutes<'_>,
         begun: &[StockLevel],
         batch: Vec<&'w PendingStockLevel>,
     ) -> Vec<&'w PendingStockLevel> {

@@ -190,7 +190,7 @@ impl PushRun<'_> {
             return Ok(());
         }
         let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| needs_action(work)).collect();
-        let routes = BatchRoutes::load(self.context, &batch).await?;
+        let routes = BatchRoutes::load(self.context).await?;
         let batch = self.select_ready(&routes, batch).await?;
         for (product, work) in works.iter().filter_map(|work| Some((work.possible_kit?, work))) {
             self.possible_kits.add_product(product, &work.pending_changes);
@@ -281,7 +281,7 @@ impl PushRun<'_> {
     }
 
     /// Packs the writes of a batch into calls and queues them. Those that failed before go apart from the rest.
-    fn queue_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes) {
+    fn queue_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes<'_>) {
         let writes =
             batch.iter().copied().filter(|work| matches!(work.plan.step, StockLevelStep::Write { .. }));
         let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =

@@ -5,7 +5,7 @@
 use super::claim::store_wait_reasons;
 use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
-use crate::exec::quarantine::{EntryRoute, QuarantinedEntries, deferral_detail};
+use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
 use crate::exec::{JobContext, JobError};
 use crate::model::{Operation, StockLevel, Timestamp};
 use crate::outbox::Reason;
@@ -13,31 +13,27 @@ use crate::reconcile::StockLevelStep;
 use crate::reconcile::isolation::resend_size;
 use crate::reconcile::packing::{PackingEntry, pack_calls};
 use crate::store::StoreError;
-use std::collections::BTreeMap;
 
-pub(super) struct BatchRoutes {
-    write_routes: BTreeMap<StockLevel, EntryRoute>,
-    quarantined_reads: QuarantinedEntries,
+pub(super) struct BatchRoutes<'a> {
+    context: &'a JobContext,
+    quarantine: Quarantine,
 }
 
-impl BatchRoutes {
-    pub(super) async fn load(context: &JobContext, batch: &[&PendingStockLevel]) -> Result<Self, StoreError> {
-        let reads = context.quarantined_entries(Operation::GetProductBalances).await?;
-        let writes = context.quarantined_entries(Operation::UpdateQuantityOnHand).await?;
-        let writes = batch
-            .iter()
-            .map(|work| (work.stock_level.clone(), writes.route_of(context, work.stock_level.sku.as_str())));
-        Ok(Self { write_routes: writes.collect(), quarantined_reads: reads })
+impl<'a> BatchRoutes<'a> {
+    pub(super) async fn load(context: &'a JobContext) -> Result<Self, StoreError> {
+        Ok(Self { context, quarantine: context.quarantine().await? })
     }
 
-    fn write_route(&self, work: &PendingStockLevel) -> &EntryRoute {
-        self.write_routes.get(&work.stock_level).unwrap_or(&EntryRoute::Shared)
+    fn write_route(&self, work: &PendingStockLevel) -> EntryRoute {
+        let sku = work.stock_level.sku.as_str();
+        self.quarantine.route_of(self.context, Operation::UpdateQuantityOnHand, sku)
     }
 
     /// Returns the way of a stock level for its read. A mere suspicion does not separate it from the others.
-    fn read_route(&self, context: &JobContext, work: &PendingStockLevel) -> EntryRoute {
-        match self.quarantined_reads.contains(work.stock_level.sku.as_str()) {
-            true => self.quarantined_reads.route_of(context, work.stock_level.sku.as_str()),
+    fn read_route(&self, work: &PendingStockLevel) -> EntryRoute {
+        let (operation, sku) = (Operation::GetProductBalances, work.stock_level.sku.as_str());
+        match self.quarantine.contains(operation, sku) {
+            true => self.quarantine.route_of(self.context, operation, sku),
             false => EntryRoute::Shared,
         }
     }
@@ -57,7 +53,7 @@ impl BatchRoutes {
     ) -> Vec<Vec<&'w PendingStockLevel>> {
         let (isolated, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = separate
             .iter()
-            .partition(|work| work.may_be_refused || *self.write_route(work) == EntryRoute::Isolated);
+            .partition(|work| work.may_be_refused || self.write_route(work) == EntryRoute::Isolated);
         let entries: Vec<PackingEntry<'_>> = suspects.iter().map(|work| work.packing_entry()).collect();
         let size = resend_size(suspects.len());
         let packed = pack_calls(&entries);
@@ -72,7 +68,7 @@ impl PushRun<'_> {
     /// others what they wait for. Stock levels that must be read isolated are handed to the search.
     pub(super) async fn select_ready<'w>(
         &mut self,
-        routes: &BatchRoutes,
+        routes: &BatchRoutes<'_>,
         batch: Vec<&'w PendingStockLevel>,
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
         let (mut now, mut later) = (Vec::new(), Vec::new());
@@ -82,10 +78,11 @@ impl PushRun<'_> {
                 now.push(work);
                 continue;
             }
-            let read = if is_read { routes.read_route(self.context, work) } else { EntryRoute::Shared };
+            let read = if is_read { routes.read_route(work) } else { EntryRoute::Shared };
             match (read, routes.write_route(work)) {
-                (EntryRoute::Deferred(until, why), _) => later.push((work, until, why)),
-                (_, EntryRoute::Deferred(until, why)) => later.push((work, *until, why.clone())),
+                (EntryRoute::Deferred(until, why), _) | (_, EntryRoute::Deferred(until, why)) => {
+                    later.push((work, until, why));
+                }
                 _ if self.pipeline.given_up.contains(&work.stock_level.sku) => {}
                 (EntryRoute::Isolated, _) => {
                     if self.pipeline.reserve_read(work) {

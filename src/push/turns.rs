@@ -130,20 +130,10 @@ impl PushRun<'_> {
     /// Keeps an error that stops only the quantities.
     fn stop_drain(&mut self, ended: Result<(), JobError>) -> Result<(), JobError> {
         match ended {
-            Err(
-                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
-            ) => {
-                self.drain_error.get_or_insert(error);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-            Err(
-                error @ (JobError::Stopped
-                | JobError::Paused(_)
-                | JobError::KeyRefused(_)
-                | JobError::Store(_)),
-            ) => Err(error),
+            Err(error) if !error.ends_run() => drop(self.drain_error.get_or_insert(error)),
+            ended => return ended,
         }
+        Ok(())
     }
 
     /// Returns the end of the pause after which something may start.

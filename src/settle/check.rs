@@ -56,10 +56,10 @@ impl SettleRun<'_> {
     /// the pushes.
     pub(super) async fn read_back(&mut self) -> Result<(), JobError> {
         let context = self.context;
-        let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+        let (quarantine, operation) = (context.quarantine().await?, Operation::GetProductBalances);
         let now = context.now();
         let mut due = context.store.readback_skus(now).await?;
-        due.retain(|(sku, _)| quarantined.retry_at(now, sku.as_str()).is_none());
+        due.retain(|(sku, _)| quarantine.retry_at(now, operation, sku.as_str()).is_none());
         for page in due.chunks(context.settings().skus_per_call) {
             let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
             let lane = if is_doubted { Lane::Push } else { Lane::Poll };

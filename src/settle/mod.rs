@@ -24,7 +24,7 @@ mod unshown;
 use self::case::{BootCalendar, InDoubtCase, InDoubtRequest};
 pub(crate) use self::summary::SettleSummary;
 use crate::exec::preflight::ReadOrigin;
-use crate::exec::quarantine::{EntryRoute, QuarantinedEntries};
+use crate::exec::quarantine::{EntryRoute, Quarantine};
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{ChangeId, ExchangeId, Lane, Operation, RunId, Timestamp};
 use crate::reconcile::in_doubt::Settlement;
@@ -36,8 +36,8 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
     settle.adopt_named().await?;
     let now = context.now();
     let cases = load_cases(context).await?;
-    let quarantined = QuarantinedReads::load(context).await?;
-    let is_due = |case: &&InDoubtCase| next_check(case, context, &quarantined).is_some_and(|at| at <= now);
+    let quarantine = context.quarantine().await?;
+    let is_due = |case: &&InDoubtCase| next_check(case, context, &quarantine).is_some_and(|at| at <= now);
     let due: Vec<&InDoubtCase> = cases.iter().filter(is_due).collect();
     settle.check_cases(&due).await?;
     for case in load_cases(context).await? {
@@ -86,18 +86,18 @@ pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, St
         return Ok(Some(context.now()));
     }
     let cases = load_cases(context).await?;
-    let (quarantined, now) = (QuarantinedReads::load(context).await?, context.now());
-    let checks = cases.iter().filter_map(|case| next_check(case, context, &quarantined));
+    let (quarantine, now) = (context.quarantine().await?, context.now());
+    let checks = cases.iter().filter_map(|case| next_check(case, context, &quarantine));
+    let deferred = quarantine.deferred_entries(now, Operation::GetProductBalances);
     let readback = match context.store.readback_due(&[]).await? {
         None => None,
         Some(_) => {
-            let left_out: Vec<&str> =
-                quarantined.balances.deferred_entries(now).map(|(entry, _)| entry).collect();
-            let tried_again = quarantined.balances.deferred_entries(now).map(|(_, at)| at).min();
+            let left_out: Vec<&str> = deferred.iter().map(|(entry, _)| *entry).collect();
+            let tried_again = deferred.iter().map(|(_, at)| *at).min();
             context.store.readback_due(&left_out).await?.into_iter().chain(tried_again).min()
         }
     };
-    let others = [readback, unshown::next_check_at(context, &quarantined.balances).await?];
+    let others = [readback, unshown::next_check_at(context, &quarantine).await?];
     Ok(checks.chain(others.into_iter().flatten()).min())
 }
 
@@ -130,44 +130,27 @@ async fn load_cases(context: &JobContext) -> Result<Vec<InDoubtCase>, StoreError
     case::load_cases(&context.store, BootCalendar::new(&*context.clock)).await
 }
 
-/// Quarantined entries of the operations that this job reads.
-struct QuarantinedReads {
-    balances: QuarantinedEntries,
-    orders: QuarantinedEntries,
-    shipments: QuarantinedEntries,
-}
-
-impl QuarantinedReads {
-    async fn load(context: &JobContext) -> Result<Self, StoreError> {
-        Ok(Self {
-            balances: context.quarantined_entries(Operation::GetProductBalances).await?,
-            orders: context.quarantined_entries(Operation::GetOrderLineItems).await?,
-            shipments: context.quarantined_entries(Operation::ShipmentLineItems).await?,
-        })
-    }
-
-    /// Returns the time before which the case is not checked, because its reads fail.
-    fn retry_at(&self, context: &JobContext, case: &InDoubtCase) -> Option<Timestamp> {
-        let (quarantined, entry) = match &case.request {
-            InDoubtRequest::Quantity { sku, .. } => (&self.balances, sku.to_string()),
-            InDoubtRequest::Shipment { order, .. } => (&self.orders, order.to_string()),
-            InDoubtRequest::Tracking(claim) => (&self.shipments, claim.shipment_id.to_string()),
-            InDoubtRequest::Update(_) | InDoubtRequest::Create { .. } | InDoubtRequest::Unreadable => {
-                return None;
-            }
-        };
-        match quarantined.route_of(context, &entry) {
-            EntryRoute::Deferred(until, _) => Some(until),
-            EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared => None,
+/// Returns the time before which the case is not checked, because its reads fail.
+fn retry_at(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine) -> Option<Timestamp> {
+    let (operation, entry) = match &case.request {
+        InDoubtRequest::Quantity { sku, .. } => (Operation::GetProductBalances, sku.to_string()),
+        InDoubtRequest::Shipment { order, .. } => (Operation::GetOrderLineItems, order.to_string()),
+        InDoubtRequest::Tracking(claim) => (Operation::ShipmentLineItems, claim.shipment_id.to_string()),
+        InDoubtRequest::Update(_) | InDoubtRequest::Create { .. } | InDoubtRequest::Unreadable => {
+            return None;
         }
+    };
+    match quarantine.route_of(context, operation, &entry) {
+        EntryRoute::Deferred(until, _) => Some(until),
+        EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared => None,
     }
 }
 
 /// Returns the time of the next check. A quarantined entry is checked at its next attempt.
-fn next_check(case: &InDoubtCase, context: &JobContext, quarantined: &QuarantinedReads) -> Option<Timestamp> {
+fn next_check(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine) -> Option<Timestamp> {
     match case.judge_checks(context.settings().timeout, context.now()) {
         Settlement::CheckAgain { not_before } => {
-            let later = quarantined.retry_at(context, case);
+            let later = retry_at(case, context, quarantine);
             Some(later.map_or(not_before, |later| later.max(not_before)))
         }
         // Checks have decided the case, but a crash prevented the commit; it is due now.

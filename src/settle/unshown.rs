@@ -6,7 +6,7 @@
 
 use super::SettleRun;
 use crate::exec::balances_reader::{BalancesReader, PROVING_PAGE_SKUS};
-use crate::exec::quarantine::QuarantinedEntries;
+use crate::exec::quarantine::Quarantine;
 use crate::exec::{JobContext, JobError, absence, change_events};
 use crate::model::{ChangeId, Lane, Operation, Sku, Timestamp};
 use crate::outbox::ChangeState;
@@ -19,8 +19,8 @@ impl SettleRun<'_> {
     pub(super) async fn read_unshown(&mut self) -> Result<(), JobError> {
         let (rows, now) = (self.context.store.unshown_list().await?, self.context.now());
         if !rows.is_empty() {
-            let quarantined = self.context.quarantined_entries(Operation::GetProductBalances).await?;
-            let due = check_times(&rows, now, &quarantined).into_iter().filter(|(_, at)| *at <= now);
+            let quarantine = self.context.quarantine().await?;
+            let due = check_times(&rows, now, &quarantine).into_iter().filter(|(_, at)| *at <= now);
             let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
             let origin = self.origin(Lane::Push);
             let reader = BalancesReader::new(origin, &due, PROVING_PAGE_SKUS).with_witnesses();
@@ -56,12 +56,12 @@ impl SettleRun<'_> {
 /// Returns the time at which the next such change is due; `None` if there is none.
 pub(super) async fn next_check_at(
     context: &JobContext,
-    quarantined: &QuarantinedEntries,
+    quarantine: &Quarantine,
 ) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let decidable = rows.iter().any(|row| row.is_decidable).then_some(now);
     let lacking = absence::held_checks(context).await?.into_iter().map(|(_, at)| at);
-    Ok(decidable.into_iter().chain(check_times(&rows, now, quarantined).into_values()).chain(lacking).min())
+    Ok(decidable.into_iter().chain(check_times(&rows, now, quarantine).into_values()).chain(lacking).min())
 }
 
 /// Returns the time of the next check of each SKU. The change that has waited longest sets the delay. A
@@ -69,7 +69,7 @@ pub(super) async fn next_check_at(
 fn check_times<'r>(
     rows: &'r [UnshownRow],
     now: Timestamp,
-    quarantined: &QuarantinedEntries,
+    quarantine: &Quarantine,
 ) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.is_decidable) {
@@ -78,6 +78,7 @@ fn check_times<'r>(
     }
     let check_at =
         |(first, requested): (i64, Option<i64>)| next_check(Timestamp(first), requested.map(Timestamp), now);
-    let not_before = |sku: &str| quarantined.retry_at(now, sku).unwrap_or(Timestamp(0));
+    let not_before =
+        |sku: &str| quarantine.retry_at(now, Operation::GetProductBalances, sku).unwrap_or(Timestamp(0));
     held.into_iter().map(|(sku, since)| (sku, check_at(since).max(not_before(sku)))).collect()
 }

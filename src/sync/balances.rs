@@ -16,7 +16,7 @@ use crate::exec::balances_reader::{
     PROVING_PAGE_SKUS, PageEnd, PageQueue, PageRead, RecordedPage, ask_page, record_page,
 };
 use crate::exec::preflight::ReadOrigin;
-use crate::exec::quarantine::QuarantinedEntries;
+use crate::exec::quarantine::Quarantine;
 use crate::exec::{JobContext, JobError, RunReport, balances};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
@@ -24,6 +24,7 @@ use crate::store::{Durability, StalestProgress};
 use std::collections::{BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
+const READ_OPERATION: Operation = Operation::GetProductBalances;
 /// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
 /// between.
 const QUEUED_PAGES: usize = 4;
@@ -57,7 +58,7 @@ struct BalancesPass<'a> {
     initial_size: (usize, Option<usize>),
     failed_pages: PageQueue,
     isolated: VecDeque<Sku>,
-    quarantined: QuarantinedEntries,
+    quarantine: Quarantine,
     quarantined_count: usize,
     /// Reason why an answer without the only known SKU shows nothing.
     emptied: Option<String>,
@@ -93,9 +94,9 @@ impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
-        let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+        let quarantine = context.quarantine().await?;
         let (isolated, queue): (VecDeque<Sku>, VecDeque<Sku>) =
-            only.iter().cloned().partition(|sku| quarantined.contains(sku.as_str()));
+            only.iter().cloned().partition(|sku| quarantine.contains(READ_OPERATION, sku.as_str()));
         Ok(Self {
             context,
             run,
@@ -106,7 +107,7 @@ impl<'a> BalancesPass<'a> {
             initial_size: (configured, proved),
             failed_pages: PageQueue::default(),
             isolated,
-            quarantined,
+            quarantine,
             quarantined_count: 0,
             emptied: None,
             read_count: 0,
@@ -154,9 +155,10 @@ impl<'a> BalancesPass<'a> {
             }
             // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
-                if !self.quarantined.contains(sku.as_str()) {
+                if !self.quarantine.contains(READ_OPERATION, sku.as_str()) {
                     self.queue.push(sku);
-                } else if self.quarantined.retry_at(self.context.now(), sku.as_str()).is_some() {
+                } else if self.quarantine.retry_at(self.context.now(), READ_OPERATION, sku.as_str()).is_some()
+                {
                     self.quarantined_count += 1;
                 } else {
                     self.isolated.push_back(sku);

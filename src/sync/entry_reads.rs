@@ -3,24 +3,22 @@
 //! Entries that failed come last. [`crate::exec::quarantine`] decides on the quarantine.
 //!
 //! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after
-//! them. A quarantined entry costs at most [`QUARANTINED_ATTEMPTS`] attempts at each of its delays. Without
+//! them. A quarantined entry costs at most [`PREFLIGHT_ATTEMPTS`] attempts at each of its delays. Without
 //! this order each failing entry would delay all others in each run by all of its attempts. After
-//! [`FAILED_MAX`] consecutive failures the run ends, because the fault is then the platform's.
+//! [`FAILURES_MAX`] consecutive failures the run ends, because the fault is then the platform's.
 
 use super::read_summary::ReadSummary;
+use crate::exec::call::PREFLIGHT_ATTEMPTS;
 use crate::exec::pager::ListProgress;
-use crate::exec::quarantine::{self, EntryRoute};
+use crate::exec::quarantine::{EntryRoute, Quarantine};
 use crate::exec::{JobContext, JobError};
 use crate::model::{Operation, RunId};
-use crate::reconcile::isolation::PROOF_FAILURES;
+use crate::reconcile::isolation::{FAILURES_MAX, PROOF_FAILURES};
 
 /// Attempts at an entry among the others.
 const FIRST_ATTEMPTS: usize = 1;
 /// Attempts at an entry that failed, after the others.
 const RETRY_ATTEMPTS: usize = 3;
-/// Attempts at a quarantined entry that is due.
-const QUARANTINED_ATTEMPTS: usize = 2;
-const FAILED_MAX: usize = 12;
 
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
 pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
@@ -45,7 +43,7 @@ pub(super) struct EntryReader<'a, E> {
     context: &'a JobContext,
     run: RunId,
     /// Entries quarantined before this run.
-    quarantined: quarantine::QuarantinedEntries,
+    quarantine: Quarantine,
     /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
     /// and due.
     deferred: Vec<(E, Option<JobError>)>,
@@ -58,7 +56,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         Ok(Self {
             context,
             run,
-            quarantined: context.quarantined_entries(E::OPERATION).await?,
+            quarantine: context.quarantine().await?,
             deferred: Vec::new(),
             consecutive_failures: 0,
             summary: ReadSummary::default(),
@@ -68,8 +66,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     /// Returns true if the entry is read among the others. A quarantined entry is read after them if it is
     /// due.
     pub(super) fn may_read_now(&mut self, entry: E) -> bool {
-        let is_known = self.quarantined.contains(&entry.to_string());
-        match self.quarantined.route_of(self.context, &entry.to_string()) {
+        let is_known = self.quarantine.contains(E::OPERATION, &entry.to_string());
+        match self.quarantine.route_of(self.context, E::OPERATION, &entry.to_string()) {
             EntryRoute::Isolated => self.deferred.push((entry, None)),
             EntryRoute::Deferred(_, why) if is_known => self.note_unread(entry, &why),
             // Not delayed, because other entries of the run show if the platform answers again.
@@ -86,7 +84,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         };
         let Some(why) = error.entry_failure() else { return Err(error) };
         self.consecutive_failures += 1;
-        if self.consecutive_failures >= FAILED_MAX {
+        if self.consecutive_failures >= FAILURES_MAX {
             return Err(error);
         }
         if self.context.quarantine_entry(E::OPERATION, &entry.to_string(), &why).await? {
@@ -114,7 +112,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
                 // A refusal would be repeated, and each costs a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
                 Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
-                None => self.attempt_read(entry, QUARANTINED_ATTEMPTS).await,
+                None => self.attempt_read(entry, PREFLIGHT_ATTEMPTS).await,
             };
             match read {
                 Ok(result) => self.record_answer(entry, result).await?,
@@ -157,7 +155,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     /// Notes an entry that was not read. An entry quarantined before this run does not make the run partial.
     fn note_unread(&mut self, entry: E, why: &str) {
         let ReadSummary { unread, quarantined, .. } = &mut self.summary;
-        let was_quarantined = self.quarantined.contains(&entry.to_string());
+        let was_quarantined = self.quarantine.contains(E::OPERATION, &entry.to_string());
         let entries = if was_quarantined { quarantined } else { unread };
         entries.push(format!("{} ({why})", entry.display_name()));
     }

@@ -64,9 +64,9 @@ pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreE
 }
 
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
-    let quarantined = context.quarantined_entries(Operation::GetOrderLineItems).await?;
-    let waiting = quarantined.deferred_entries(context.now()).filter_map(|(subject, _)| subject.parse().ok());
-    Ok(waiting.map(OrderId).collect())
+    let quarantine = context.quarantine().await?;
+    let waiting = quarantine.deferred_entries(context.now(), Operation::GetOrderLineItems);
+    Ok(waiting.into_iter().filter_map(|(subject, _)| subject.parse().ok()).map(OrderId).collect())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

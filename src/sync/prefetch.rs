@@ -7,9 +7,9 @@
 //! Orders that an operator named are read between the passes too ([`read_named_orders`]).
 
 use super::{balances, order_lines};
-use crate::exec::{FinishedRun, JobContext, run};
+use crate::exec::{FinishedRun, JobContext, RunEnd, run};
 use crate::model::{JobKind, Operation, RunTrigger, Sku};
-use crate::store::{StalestProgress, StoreError};
+use crate::store::{Durability, StalestProgress, StoreError};
 use serde_json::json;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(crate) const PREFETCH_INTERVAL: Duration = Duration::from_secs(60);
 const PAGES_MAX: usize = 4;
 /// Limit of named orders per run between the passes, because the passes wait for it.
 const NAMED_ORDERS_MAX: usize = 25;
+
+const BESIDE: RunEnd = RunEnd::Beside(Durability::Normal);
 
 /// Prefetches if the quota allows it. Returns `None`, and journals no run, if there was nothing to read.
 pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
@@ -30,7 +32,7 @@ pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRu
         return Ok(None);
     }
     let work = async |run| balances::run(context, run, &skus).await;
-    run::run_beside(context, kind, trigger, None, work).await.map(Some)
+    run::run_logged(context, (kind, trigger), BESIDE, None, work).await.map(Some)
 }
 
 /// Reads some of the named orders. Returns `None`, and journals no run, if no order is named.
@@ -42,17 +44,17 @@ pub(crate) async fn read_named_orders(context: &JobContext) -> Result<Option<Fin
     }
     let named = json!({"named": NAMED_ORDERS_MAX});
     let work = async |run| order_lines::read_named(context, run, NAMED_ORDERS_MAX).await;
-    run::run_beside(context, kind, trigger, Some(&named), work).await.map(Some)
+    run::run_logged(context, (kind, trigger), BESIDE, Some(&named), work).await.map(Some)
 }
 
 /// Returns the SKUs that were read longest ago, up to [`PAGES_MAX`] pages, without the quarantined ones.
 async fn stalest_skus(context: &JobContext) -> Result<Vec<Sku>, StoreError> {
     let configured = context.settings().skus_per_call;
     let size = context.store.page_size(configured).await?.unwrap_or(configured);
-    let quarantined = context.quarantined_entries(Operation::GetProductBalances).await?;
+    let (quarantine, operation) = (context.quarantine().await?, Operation::GetProductBalances);
     let (mut progress, before) = (StalestProgress::default(), context.store.journal_position().await?);
     let most = u32::try_from(size.saturating_mul(PAGES_MAX)).unwrap_or(u32::MAX);
     let stalest = context.store.tracked_sku_stalest(before, &mut progress, most).await?;
     let skus = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
-    Ok(skus.filter(|sku| !quarantined.contains(sku.as_str())).collect())
+    Ok(skus.filter(|sku| !quarantine.contains(operation, sku.as_str())).collect())
 }

@@ -9,7 +9,7 @@ use super::{AcceptedEntries, call_changes, call_request, plan_entry, product_upd
 use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
 use crate::exec::change_events::log_outcomes;
 use crate::exec::preflight::{self, CreateBody, OrderSnapshot, ReadOrigin};
-use crate::exec::quarantine::{EntryRoute, deferral_detail};
+use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, ExchangeId, Lane, Operation, OrderId, RunId, ShipmentId, Sku};
@@ -155,14 +155,11 @@ impl DeliveryRun {
         kind: CallKind,
         changes: Vec<CallChange<'w>>,
     ) -> Result<Vec<CallChange<'w>>, JobError> {
-        let mut quarantines = Vec::new();
-        for operation in kind.entry_operations() {
-            quarantines.push(self.context.quarantined_entries(*operation).await?);
-        }
+        let quarantine = self.context.quarantine().await?;
         let (mut now, mut waiting) = (Vec::new(), Vec::new());
         'changes: for change in changes {
-            for quarantined in &quarantines {
-                match quarantined.route_of(&self.context, &change.work.entry()) {
+            for operation in kind.entry_operations() {
+                match quarantine.route_of(&self.context, *operation, &change.work.entry()) {
                     EntryRoute::Deferred(until, why) => {
                         self.summary.note_retry(until);
                         self.skipped.insert(change.id);
@@ -175,7 +172,7 @@ impl DeliveryRun {
                 }
             }
             match change.work {
-                CallWork::Update(update) => match self.update_obstacle(update).await? {
+                CallWork::Update(update) => match self.update_obstacle(update, &quarantine).await? {
                     Some((reason, why)) => {
                         self.skipped.insert(change.id);
                         waiting.push((change.id, reason, why));
@@ -197,10 +194,11 @@ impl DeliveryRun {
     async fn update_obstacle(
         &mut self,
         update: &ProductUpdate,
+        quarantine: &Quarantine,
     ) -> Result<Option<(Reason, String)>, JobError> {
         let sku = product_update::current_sku(&self.context.store, update).await?;
-        let quarantined = self.context.quarantined_entries(Operation::UpdateProduct).await?;
-        if let EntryRoute::Deferred(until, why) = quarantined.route_of(&self.context, sku.as_str()) {
+        let route = quarantine.route_of(&self.context, Operation::UpdateProduct, sku.as_str());
+        if let EntryRoute::Deferred(until, why) = route {
             let why = format!("sent without effect ({why}); it is sent again at {until}");
             self.summary.note_retry(until);
             self.summary.note_failure(format!("the update of {sku} was {why}"));
@@ -453,18 +451,13 @@ impl DeliveryRun {
                 self.note_absence(id, Reason::ServiceRefused, detail).await?;
                 Ok(None)
             }
-            Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
+            Err(error) if error.ends_run() => Err(error),
+            Err(error) => {
                 self.skipped.insert(id);
                 store_wait_reasons(&self.context, vec![(id, Reason::NotSent, error.to_string())]).await?;
                 self.summary.note_failure(error.to_string());
                 Ok(None)
             }
-            Err(
-                error @ (JobError::Stopped
-                | JobError::Paused(_)
-                | JobError::KeyRefused(_)
-                | JobError::Store(_)),
-            ) => Err(error),
         }
     }
 }
