@@ -8,8 +8,8 @@
 use super::JobError;
 use super::balances::{self, BalancesOutcome};
 use super::call::{AnsweredExchange, reply_message};
-use super::preflight::ReadOrigin;
 use super::quarantine::FailureCause;
+use super::reads::ReadOrigin;
 use crate::client::{Verdict, wire};
 use crate::model::{Moment, Operation, Sku};
 use crate::reconcile::isolation::SuspectQueue;

@@ -1,26 +1,18 @@
 //! Calls to the platform. Each call has four steps: reservation, record of the exchange, one send, report to
 //! the limiter. There is no other way to the platform.
 //!
-//! Waiting for a reservation is no failed attempt. A read is repeated within its run. A write is never
-//! repeated: its retry is a new plan.
+//! Waiting for a reservation is no failed attempt. A read is repeated within its run ([`super::reads`]). A write is
+//! never repeated: its retry is a new plan.
 
-use super::quarantine::FailureCause;
 use super::{JobContext, JobError};
 use crate::client::wire::MalformedBody;
 use crate::client::{CallReply, PlatformRequest, SendCheck, ThrottleKind, Verdict};
 use crate::journal::{BodyDigest, DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::limiter::{HoldScope, LimiterEvent, PacePayment, Permit, QuotaOutcome};
-use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RetryDelays, RunId, Timestamp};
+use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
 use crate::store::{Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use std::sync::{Arc, OnceLock};
-
-/// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
-/// run reads it first.
-pub(crate) const READ_ATTEMPTS: usize = 12;
-/// Attempts at a preflight, a check, or a quarantined entry. They are few, so that a failing order or shipment does
-/// not delay the others.
-pub(crate) const PREFLIGHT_ATTEMPTS: usize = 2;
 
 /// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -200,21 +192,6 @@ impl JobContext {
         Ok(decoded?)
     }
 
-    /// Reads with at most so many attempts, and decodes the answer. The caller records it.
-    pub(crate) async fn read_decoded<T>(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-        decode: impl Fn(&[u8]) -> Result<T, MalformedBody>,
-    ) -> Result<(AnsweredExchange, T), JobError> {
-        let answer = self.read_within(attempts, run, lane, what, request).await?;
-        let decoded = self.decode_or_ignore(&answer, decode(&answer.reply.body)).await?;
-        Ok((answer, decoded))
-    }
-
     /// Sends a read once. The caller records its end together with its facts.
     pub(crate) async fn read_once(
         &self,
@@ -234,40 +211,6 @@ impl JobContext {
             let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
             let begun = BegunExchange::new(id, &begin);
             return Ok(self.send_exchange(permit, begun, request).await);
-        }
-    }
-
-    /// Reads with at most so many attempts. The caller records only the end of the returned answer, which is
-    /// accepted, or a 404 that the operation documents as its answer.
-    pub(crate) async fn read_within(
-        &self,
-        attempts: usize,
-        run: RunId,
-        lane: Lane,
-        what: &str,
-        request: &PlatformRequest,
-    ) -> Result<AnsweredExchange, JobError> {
-        let mut delays = RetryDelays::page_retry().take(attempts.saturating_sub(1));
-        loop {
-            let answer = self.read_once(run, lane, request.clone()).await?;
-            match answer.reply.verdict {
-                Verdict::Accepted => return Ok(answer),
-                Verdict::Rejected { status: 404 } if request.operation == Operation::WarehouseAllocation => {
-                    return Ok(answer);
-                }
-                _ => {}
-            }
-            self.exchange_end_ignored(&answer).await?;
-            self.check_permanent(run, what, &answer.reply).await?;
-            if matches!(answer.reply.verdict, Verdict::Throttled(_)) {
-                continue;
-            }
-            match delays.next() {
-                Some(delay) => self.pause_or_stop(delay).await?,
-                None => {
-                    return Err(JobError::GivenUp { what: what.into(), why: reply_message(&answer.reply) });
-                }
-            }
         }
     }
 
@@ -293,28 +236,6 @@ impl JobContext {
         match until.map(|until| until.duration_since(self.moment())) {
             Some(delay) if !delay.is_zero() => self.pause_or_stop(delay).await,
             Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Fails if a repetition of the request is useless.
-    pub(crate) async fn check_permanent(
-        &self,
-        run: RunId,
-        what: &str,
-        reply: &CallReply,
-    ) -> Result<(), JobError> {
-        let cause = self.classify_failure(run, reply).await?;
-        let (what, why) = (what.to_owned(), reply_message(reply));
-        match reply.verdict {
-            Verdict::Rejected { .. } | Verdict::Refused { .. } if cause == FailureCause::Entry => {
-                Err(JobError::Rejected { what, why, status: reply.status })
-            }
-            Verdict::Rejected { .. } | Verdict::Refused { .. } => Err(JobError::GivenUp { what, why }),
-            Verdict::Accepted
-            | Verdict::Throttled(_)
-            | Verdict::Transient
-            | Verdict::NotSent
-            | Verdict::InDoubt => Ok(()),
         }
     }
 

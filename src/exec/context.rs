@@ -1,7 +1,7 @@
 //! Shared dependencies of all jobs, and their settings.
 
-use super::commit_retry::ClaimGate;
-use super::key_probe::KeyProofs;
+use super::claim_gate::ClaimGate;
+use super::key_proofs::KeyProofs;
 use super::start_budget::StartBudget;
 use crate::client::Client;
 use crate::limiter::Limiter;

@@ -1,5 +1,6 @@
 //! Read of the components of one kit, for the poll, the push and an operator.
 
+use super::reads::ReadOrigin;
 use super::{JobContext, JobError};
 use crate::client::wire;
 use crate::model::{Lane, ProductId, RunId};
@@ -17,7 +18,8 @@ pub(crate) async fn read_kit(
 ) -> Result<u64, JobError> {
     let what = format!("the components of product {kit}");
     let (request, decode) = (wire::kit_components(kit), wire::decode_kit_components);
-    let read = context.read_decoded(attempts, run, lane, &what, &request, decode).await;
+    let origin = ReadOrigin { context, run, lane };
+    let read = origin.read_decoded(attempts, &what, &request, decode).await;
     let (answer, components) = match read {
         // With a working key, a 403 means that the product is no kit, or no longer one.
         Err(refusal @ JobError::Rejected { status: Some(403), .. }) => {

@@ -1,8 +1,7 @@
 //! Table of the platform's lists: the request, the parser and the projection of each.
 
-use super::call::READ_ATTEMPTS;
 use super::pager::{ListProgress, PagedList};
-use super::preflight::ReadOrigin;
+use super::reads::{READ_ATTEMPTS, ReadOrigin};
 use super::{JobContext, JobError};
 use crate::client::wire::{self, HealthMonth, ListingTemplate, ShipmentItem, Warehouse};
 use crate::model::{Lane, RunId, ShipmentId, StorefrontId, WarehouseId};
@@ -13,11 +12,9 @@ use std::collections::BTreeSet;
 /// Reads a list to its last page with at most `attempts` attempts at each page.
 pub(crate) async fn read_list(
     attempts: usize,
-    context: &JobContext,
-    run: RunId,
+    origin: ReadOrigin<'_>,
     list: PlatformList,
 ) -> Result<ListProgress, JobError> {
-    let origin = ReadOrigin { context, run, lane: Lane::Poll };
     let progress = match list {
         PlatformList::Warehouses => {
             warehouses().with_record_facts().read_pages(origin, attempts, false).await?.1
@@ -52,7 +49,8 @@ pub(crate) async fn read_warehouse_ids(
     context: &JobContext,
     run: RunId,
 ) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
-    let listed = read_list(READ_ATTEMPTS, context, run, PlatformList::Warehouses).await?.into_whole_ids();
+    let origin = ReadOrigin { context, run, lane: Lane::Poll };
+    let listed = read_list(READ_ATTEMPTS, origin, PlatformList::Warehouses).await?.into_whole_ids();
     Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))
 }
 

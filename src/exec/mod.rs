@@ -9,9 +9,9 @@
 //! | --- | --- |
 //! | `context`, `error`, `run`, `run_args` | dependencies of a job, and the bracket of a run |
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
-//! | `commit_retry` | commits of answers while the database fails, and the claim gate |
-//! | `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
-//! | `quarantine`, `key_probe`, `absence` | entries that fail, a refused key, missing records |
+//! | `commit_retry`, `claim_gate` | commits of answers while the database fails |
+//! | `reads`, `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
+//! | `quarantine`, `key_probe`, `key_proofs`, `absence` | entries that fail, a refused key, missing records |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
 
 pub(crate) mod absence;
@@ -19,16 +19,19 @@ pub(crate) mod balances;
 pub(crate) mod balances_reader;
 pub(crate) mod call;
 pub(crate) mod change_events;
+mod claim_gate;
 mod commit_retry;
 mod context;
 mod error;
 pub(crate) mod key_probe;
+mod key_proofs;
 pub(crate) mod kits;
 pub(crate) mod lists;
 pub(crate) mod pager;
 pub(crate) mod preflight;
 pub(crate) mod quarantine;
 mod quota_lift;
+pub(crate) mod reads;
 pub(crate) mod run;
 mod run_args;
 pub(crate) mod start_budget;

@@ -5,7 +5,7 @@
 //! nothing.
 
 use super::call::AnsweredExchange;
-use super::preflight::{ReadOrigin, TimedRead};
+use super::reads::{ReadOrigin, TimedRead};
 use super::{JobError, RunReport};
 use crate::client::PlatformRequest;
 use crate::client::wire::{DecodedAnswer, MalformedBody, PageParams};
@@ -87,14 +87,13 @@ impl<T> PagedList<T> {
         attempts: usize,
         kept: bool,
     ) -> Result<(TimedRead<Vec<T>>, ListProgress), JobError> {
-        let ReadOrigin { context, run, lane } = origin;
+        let context = origin.context;
         let (name, known) = (list_name(self.list), context.store.list_known_count(self.list).await?);
         let (mut progress, mut read) = (ListProgress { known, ..ListProgress::default() }, None);
         let mut paging = PageParams::FIRST;
         loop {
             let asked = (self.request)(paging);
-            let (answer, page) =
-                context.read_decoded(attempts, run, lane, &name, &asked, &self.decode).await?;
+            let (answer, page) = origin.read_decoded(attempts, &name, &asked, &self.decode).await?;
             let goes_on = progress.add_page(&page, self.id);
             if let Some(project) = &self.project {
                 let mut write = context.begin_recording(&answer).await?;

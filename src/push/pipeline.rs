@@ -25,7 +25,7 @@ use super::snapshot::{
     load_new_changes, load_snapshot, resolve_levels,
 };
 use crate::exec::balances_reader::read_page;
-use crate::exec::preflight::ReadOrigin;
+use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
 use crate::model::{Lane, Sku, StockLevel, UPDATE_MAX_ENTRIES};

@@ -9,7 +9,7 @@ use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::ReadOrigin;
+use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::{PacePayment, Permit};
 use crate::model::{ChangeId, Lane, Operation, Position, Quantity, RunId, Sku, StockLevel};

@@ -5,7 +5,8 @@
 
 use super::SettleRun;
 use crate::exec::JobError;
-use crate::exec::preflight::{self, ReadOrigin};
+use crate::exec::preflight;
+use crate::exec::reads::ReadOrigin;
 use crate::model::{Lane, LineItemId, ShipmentId};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::shipments::{ClaimedLine, check_adoption};

@@ -6,7 +6,8 @@ use super::SettleRun;
 use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim, UpdateClaim};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
-use crate::exec::preflight::{self, CreateBody, ReadOrigin, TimedRead};
+use crate::exec::preflight::{self, CreateBody};
+use crate::exec::reads::{ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
 use crate::model::{
     ChangeId, ExchangeId, Lane, LineItemId, Operation, OrderId, ShipmentItemId, Sku, Timestamp, case_key,

@@ -23,8 +23,8 @@ mod unshown;
 
 use self::case::{BootCalendar, InDoubtCase, InDoubtRequest};
 pub(crate) use self::summary::SettleSummary;
-use crate::exec::preflight::ReadOrigin;
 use crate::exec::quarantine::{EntryRoute, Quarantine};
+use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{ChangeId, ExchangeId, Lane, Operation, RunId, Timestamp};
 use crate::reconcile::in_doubt::Settlement;

@@ -15,8 +15,8 @@ use super::page_size::PageSize;
 use crate::exec::balances_reader::{
     PROVING_PAGE_SKUS, PageEnd, PageQueue, PageRead, RecordedPage, ask_page, record_page,
 };
-use crate::exec::preflight::ReadOrigin;
 use crate::exec::quarantine::Quarantine;
+use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport, balances};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;

@@ -8,11 +8,11 @@
 //! [`FAILURES_MAX`] consecutive failures the run ends, because the fault is then the platform's.
 
 use super::read_summary::ReadSummary;
-use crate::exec::call::PREFLIGHT_ATTEMPTS;
 use crate::exec::pager::ListProgress;
 use crate::exec::quarantine::{EntryRoute, Quarantine};
+use crate::exec::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError};
-use crate::model::{Operation, RunId};
+use crate::model::{Lane, Operation, RunId};
 use crate::reconcile::isolation::{FAILURES_MAX, PROOF_FAILURES};
 
 /// Attempts at an entry among the others.
@@ -30,7 +30,7 @@ pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
     }
 
     /// Reads the entry with at most so many attempts, and records the answer.
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError>;
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError>;
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +127,8 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     }
 
     async fn attempt_read(&self, entry: E, attempts: usize) -> Result<EntryResult, JobError> {
-        let read = entry.read(self.context, self.run, attempts).await;
+        let origin = ReadOrigin { context: self.context, run: self.run, lane: Lane::Poll };
+        let read = entry.read(origin, attempts).await;
         let failed = match &read {
             Err(JobError::GivenUp { .. }) => attempts,
             // A refused or invalid answer would be the same again, so it counts as full proof.

@@ -11,9 +11,9 @@
 //! continue: a push makes this call itself before it rejects a change for a kit (`push/kits.rs`).
 
 use super::entry_reads::{EntryResult, JobEntry, read_each};
-use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::kits::read_kit;
 use crate::exec::lists::read_list;
+use crate::exec::reads::{READ_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{Lane, Operation, ProductId, RunId, ShipmentId, StorefrontId};
 use crate::store::PlatformList;
@@ -25,7 +25,8 @@ pub(crate) async fn run(
     list: PlatformList,
     noun: &str,
 ) -> Result<RunReport, JobError> {
-    Ok(read_list(READ_ATTEMPTS, context, run, list).await?.run_report(noun))
+    let origin = ReadOrigin { context, run, lane: Lane::Poll };
+    Ok(read_list(READ_ATTEMPTS, origin, list).await?.run_report(noun))
 }
 
 pub(crate) async fn run_templates(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
@@ -37,8 +38,8 @@ impl JobEntry for StorefrontId {
     const OPERATION: Operation = Operation::ListListingTemplates;
     const NOUN: &'static str = "storefront";
 
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
-        Ok(read_list(attempts, context, run, PlatformList::Templates(self)).await?.into())
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_list(attempts, origin, PlatformList::Templates(self)).await?.into())
     }
 }
 
@@ -51,8 +52,8 @@ impl JobEntry for ShipmentId {
     const OPERATION: Operation = Operation::ShipmentLineItems;
     const NOUN: &'static str = "shipment";
 
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
-        Ok(read_list(attempts, context, run, PlatformList::ShipmentItems(self)).await?.into())
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_list(attempts, origin, PlatformList::ShipmentItems(self)).await?.into())
     }
 }
 
@@ -65,7 +66,7 @@ impl JobEntry for ProductId {
     const OPERATION: Operation = Operation::KitComponents;
     const NOUN: &'static str = "kit";
 
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
-        Ok(read_kit(attempts, context, run, Lane::Poll, self).await?.into())
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
+        Ok(read_kit(attempts, origin.context, origin.run, origin.lane, self).await?.into())
     }
 }

@@ -4,9 +4,8 @@
 //! request may be misspelled. A SKU counts as missing only if it is tracked and absent from balances.
 
 use crate::client::wire::{self, ProductKey};
-use crate::exec::call::READ_ATTEMPTS;
 use crate::exec::kits::read_kit;
-use crate::exec::preflight::ReadOrigin;
+use crate::exec::reads::{READ_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError, balances, lists};
 use crate::model::{Lane, ProductId, RunId, WarehouseId};
 use std::collections::BTreeSet;
@@ -21,8 +20,8 @@ pub(crate) async fn find_products(
     let mut found = Vec::new();
     for page in ids.chunks(context.settings().skus_per_call) {
         let request = wire::get_products(by, page)?;
-        let answer =
-            context.read_within(READ_ATTEMPTS, run, Lane::Operator, "the products", &request).await?;
+        let origin = ReadOrigin { context, run, lane: Lane::Operator };
+        let answer = origin.read_within(READ_ATTEMPTS, "the products", &request).await?;
         let products = balances::record_products(context, &answer).await?;
         found.extend(products.into_iter().map(String::from));
     }

@@ -16,8 +16,9 @@
 use super::entry_reads::{EntryReader, EntryResult, JobEntry};
 use crate::client::Verdict;
 use crate::client::wire;
+use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, RunTrigger, counted};
+use crate::model::{LineItemId, Operation, OrderId, RunId, RunTrigger, counted};
 use crate::projection;
 use crate::store::{ALLOCATIONS_OF_ORDER_MAX, RequestedOrder, StoreError};
 use std::collections::{BTreeSet, VecDeque};
@@ -221,13 +222,12 @@ impl JobEntry for OrderToRead {
     const OPERATION: Operation = Operation::GetOrderLineItems;
     const NOUN: &'static str = "order";
 
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
         let (id, request) = (self.id, wire::get_order_line_items(self.id));
         let what = format!("the lines of order {id}");
         let decode = |body: &_| wire::decode_order_line_items(body, id);
-        let (answer, items) =
-            context.read_decoded(attempts, run, Lane::Poll, &what, &request, decode).await?;
-        let mut write = context.begin_recording(&answer).await?;
+        let (answer, items) = origin.read_decoded(attempts, &what, &request, decode).await?;
+        let mut write = origin.context.begin_recording(&answer).await?;
         let changed =
             projection::project_order_lines(&mut write, answer.id, answer.sent_at, id, &items).await?;
         if let Some(named) = self.request {
@@ -253,11 +253,11 @@ impl JobEntry for UnreadAllocation {
     }
 
     /// Reads and records an allocation. A 404 of the order is a fact too, and asked for again after a day.
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
         let Self(order, line) = self;
         let request = wire::warehouse_allocation(order, line);
         let what = format!("the allocation of line {line} of order {order}");
-        let answer = context.read_within(attempts, run, Lane::Poll, &what, &request).await?;
+        let (answer, context) = (origin.read_within(attempts, &what, &request).await?, origin.context);
         let found = match answer.reply.verdict {
             Verdict::Accepted => {
                 let decoded = wire::decode_allocations(&answer.reply.body, line);

@@ -12,7 +12,7 @@
 use super::entry_reads::{EntryResult, JobEntry, read_each};
 use super::lists;
 use crate::client::wire;
-use crate::exec::call::READ_ATTEMPTS;
+use crate::exec::reads::{READ_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Month, Operation, RunId};
 use crate::projection;
@@ -45,12 +45,11 @@ impl JobEntry for Month {
     const OPERATION: Operation = Operation::TopSelling;
     const NOUN: &'static str = "month";
 
-    async fn read(self, context: &JobContext, run: RunId, attempts: usize) -> Result<EntryResult, JobError> {
+    async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
         let (request, what) = (wire::top_selling(None, self), format!("the top sellers of {self}"));
         let decode = |body: &_| wire::decode_top_selling(body, self);
-        let (answer, sellers) =
-            context.read_decoded(attempts, run, Lane::Poll, &what, &request, decode).await?;
-        let mut write = context.begin_recording(&answer).await?;
+        let (answer, sellers) = origin.read_decoded(attempts, &what, &request, decode).await?;
+        let mut write = origin.context.begin_recording(&answer).await?;
         let changed =
             projection::project_top_selling(&mut write, answer.id, answer.sent_at, self, &sellers).await?;
         write.commit().await?;
@@ -60,8 +59,8 @@ impl JobEntry for Month {
 
 pub(crate) async fn run_work_queue(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
     let (request, decode) = (wire::work_queue(), wire::decode_work_queue);
-    let (answer, queue) =
-        context.read_decoded(READ_ATTEMPTS, run, Lane::Poll, "the work queue", &request, decode).await?;
+    let origin = ReadOrigin { context, run, lane: Lane::Poll };
+    let (answer, queue) = origin.read_decoded(READ_ATTEMPTS, "the work queue", &request, decode).await?;
     let mut write = context.begin_recording(&answer).await?;
     let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;

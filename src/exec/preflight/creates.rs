@@ -4,12 +4,11 @@
 //! The platform's filter of templates is a *contains*. It only shortens the list; names are compared as a
 //! whole.
 
-use super::{
-    LookupProduct, ReadOrigin, TimedRead, read_products, read_templates, read_warehouses, unidentified,
-};
+use super::{LookupProduct, read_products, read_templates, read_warehouses, unidentified};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, ListingTemplate, PageParams, Warehouse};
 use crate::exec::JobError;
+use crate::exec::reads::{ReadOrigin, TimedRead};
 use crate::model::{Sku, case_key, json_integer};
 use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
 use crate::reconcile::creates::FoundRecord;

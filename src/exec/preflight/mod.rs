@@ -7,56 +7,15 @@ mod creates;
 
 pub(crate) use creates::{CreateBody, product_key};
 
-use super::call::{AnsweredExchange, PREFLIGHT_ATTEMPTS};
 use super::pager::{PagedList, unreadable_part};
-use super::{JobContext, JobError, lists};
+use super::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin, TimedRead};
+use super::{JobError, lists};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, DecodedAnswer, InvalidRequest, PageParams, ProductKey};
-use crate::model::{
-    ExchangeId, Lane, Moment, Operation, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp,
-};
+use crate::model::{Operation, OrderId, OrderLine, ShipmentId, Sku, StorefrontId};
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
 use crate::reconcile::tracking::ItemFact;
-
-#[derive(Clone, Debug)]
-pub(crate) struct TimedRead<T> {
-    /// Exchange of the read; of several pages the first.
-    pub(crate) exchange: ExchangeId,
-    /// Time at which the first request was sent.
-    pub(crate) sent_at: Timestamp,
-    /// The time since boot of that request.
-    pub(crate) sent_moment: Moment,
-    pub(crate) records: T,
-}
-
-impl<T> TimedRead<T> {
-    pub(crate) fn from_answer(answer: &AnsweredExchange, records: T) -> Self {
-        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, records }
-    }
-
-    /// Returns stored records, without an exchange or a time.
-    pub(crate) fn of_stored(records: T) -> Self {
-        Self { exchange: ExchangeId(0), sent_at: Timestamp(0), sent_moment: Moment(0), records }
-    }
-
-    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> TimedRead<U> {
-        let Self { exchange, sent_at, sent_moment, records } = self;
-        TimedRead { exchange, sent_at, sent_moment, records: convert(records) }
-    }
-
-    pub(crate) fn with_records<U>(self, records: U) -> TimedRead<U> {
-        self.map(|_| records)
-    }
-}
-
-/// Origin of a read: run and priority class.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadOrigin<'a> {
-    pub(crate) context: &'a JobContext,
-    pub(crate) run: RunId,
-    pub(crate) lane: Lane,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct OrderSnapshot {
@@ -76,8 +35,7 @@ pub(crate) async fn read_order(
     let what = format!("the lines of order {order}");
     let request = wire::get_order_line_items(order);
     let decode = |body: &_| wire::decode_order_line_items(body, order);
-    let (run, lane) = (origin.run, origin.lane);
-    let read = context.read_decoded(PREFLIGHT_ATTEMPTS, run, lane, &what, &request, decode).await;
+    let read = origin.read_decoded(PREFLIGHT_ATTEMPTS, &what, &request, decode).await;
     let (answer, decoded) = origin.count_entry(request.operation, &order.to_string(), read).await?;
     let mut write = context.begin_recording(&answer).await?;
     projection::project_order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
@@ -154,9 +112,9 @@ pub(crate) async fn read_products(
     origin: ReadOrigin<'_>,
     skus: &[Sku],
 ) -> Result<TimedRead<Vec<LookupProduct>>, JobError> {
-    let ReadOrigin { context, run, lane } = origin;
+    let context = origin.context;
     let request = products_request(skus)?;
-    let answer = context.read_within(PREFLIGHT_ATTEMPTS, run, lane, "the products by SKU", &request).await?;
+    let answer = origin.read_within(PREFLIGHT_ATTEMPTS, "the products by SKU", &request).await?;
     let decoded = context.decode_or_ignore(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = require_readable("the products by SKU", &decoded);
     let found = decoded.records.iter().map(|product| {

@@ -4,7 +4,8 @@
 //! the plan of the send.
 
 use crate::exec::JobError;
-use crate::exec::preflight::{CreateBody, OrderSnapshot, TimedRead};
+use crate::exec::preflight::{CreateBody, OrderSnapshot};
+use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku};
 use crate::outbox::ProductUpdate;
 use crate::reconcile::ChangePlan;
