@@ -60,13 +60,13 @@ fn is_page_blamed(is_empty: bool, is_second: bool, has_witnesses: bool) -> Optio
 
 /// Answer to the request of a page, not recorded yet.
 #[derive(Debug)]
-pub(crate) struct AnsweredPage {
+pub(crate) struct AskedPage {
     answer: AnsweredExchange,
     requested: Vec<Sku>,
     has_witnesses: bool,
 }
 
-impl AnsweredPage {
+impl AskedPage {
     pub(crate) fn is_accepted(&self) -> bool {
         self.answer.reply.verdict == Verdict::Accepted
     }
@@ -87,25 +87,25 @@ pub(crate) async fn ask_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
     witnesses: Vec<Sku>,
-) -> Result<AnsweredPage, JobError> {
+) -> Result<AskedPage, JobError> {
     let has_witnesses = !witnesses.is_empty();
     let requested: Vec<Sku> = page.iter().cloned().chain(witnesses).collect();
     let request = wire::get_product_balances(&requested)?;
     let answer = origin.context.read_once(origin.run, origin.lane, request).await?;
-    Ok(AnsweredPage { answer, requested, has_witnesses })
+    Ok(AskedPage { answer, requested, has_witnesses })
 }
 
 /// Records the answer to the request of a page. May request the page a second time.
 pub(crate) async fn record_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
-    mut answered: AnsweredPage,
+    mut answered: AskedPage,
 ) -> Result<PageRead, JobError> {
     let context = origin.context;
     let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
     let mut is_second = false;
     loop {
-        let AnsweredPage { answer, requested, has_witnesses } = answered;
+        let AskedPage { answer, requested, has_witnesses } = answered;
         let (is_empty, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
                 Ok(BalancesOutcome::Recorded { recorded, lacks_only_known }) => {
