@@ -10,15 +10,11 @@ const COMPRESSION_LEVEL: i32 = 1;
 /// The first 128 bits of the content's SHA-256: half the index size, and collisions remain improbable.
 pub(crate) type BodyDigest = [u8; 16];
 
-/// A body with its digest.
-///
-/// The digest is computed before the write lock is taken, because it takes as long as the rest of a call's
-/// record.
+/// A body with its digest. The digest is computed before the write lock is taken, because it takes as long as
+/// the rest of a call's record.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestedBody<'a> {
-    /// The uncompressed bytes.
     pub bytes: &'a [u8],
-    /// The digest of the bytes.
     pub digest: BodyDigest,
     /// The compressed body, if it was prepared before the write lock was taken.
     pub packed: Option<&'a PackedBody>,
@@ -30,12 +26,10 @@ impl<'a> From<&'a [u8]> for DigestedBody<'a> {
     }
 }
 
-/// A compressed body.
 #[derive(Clone, Debug)]
 pub struct PackedBody {
     /// The length in bytes before compression.
     pub size: usize,
-    /// The bytes, compressed with zstd.
     pub packed: Vec<u8>,
 }
 
@@ -52,7 +46,6 @@ impl PackedBody {
         digest
     }
 
-    /// Compresses the bytes.
     pub fn pack(bytes: &[u8]) -> Result<Self, BodyError> {
         Ok(Self { size: bytes.len(), packed: zstd::bulk::compress(bytes, COMPRESSION_LEVEL)? })
     }

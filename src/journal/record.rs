@@ -8,32 +8,25 @@ use crate::model::{Lane, Moment, Operation, RunId, Timestamp, code_enum};
 /// Committed before the first byte leaves, because after a crash only a recorded call can be checked.
 #[derive(Clone, Debug)]
 pub struct ExchangeBegin<'a> {
-    /// The run it belongs to.
     pub run_id: RunId,
-    /// The operation called.
     pub operation: Operation,
-    /// Path and query, as sent.
     pub target: String,
     /// The lane (priority class) of its reservation.
     pub lane: Lane,
     /// The body, if the operation has one.
     pub body: Option<&'a [u8]>,
-    /// The calendar time of sending.
     pub sent_at: Timestamp,
     /// The time of sending since boot.
     pub sent_moment: Moment,
 }
 
-/// The end of an exchange.
 #[derive(Clone, Debug)]
 pub struct ExchangeEnd<'a> {
-    /// The classification of the answer.
     pub outcome: ExchangeOutcome,
     /// The HTTP status, if an answer came.
     pub status: Option<u16>,
     /// The answer's bytes, kept for accepted answers and for those that need an explanation.
     pub body: Option<DigestedBody<'a>>,
-    /// The error message.
     pub message: Option<&'a str>,
     /// The calendar time of the answer.
     pub answered_at: Timestamp,
@@ -50,13 +43,10 @@ code_enum! {
         Rejected = "rejected",
         /// The platform told the client to wait.
         Throttled = "throttled",
-        /// The platform refused the key.
         Refused = "refused",
-        /// The call may be repeated.
         Transient = "transient",
         /// No byte of the request left the host.
         NotSent = "not_sent",
-        /// Sent, outcome unknown.
         InDoubt = "in_doubt",
         /// The daemon ended before the answer came.
         Interrupted = "interrupted",
@@ -64,7 +54,6 @@ code_enum! {
 }
 
 code_enum! {
-    /// The outcome of a run.
     pub enum RunOutcome {
         /// The run did all its work.
         Ok = "ok",

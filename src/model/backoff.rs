@@ -1,9 +1,9 @@
 //! Delays between attempts: the only file that uses the `backoff` crate.
 //!
-//! The crate is unmaintained. Its retry loops retry decode errors for 15 minutes and 429s without end. Only
-//! its sequence of delays is used: no loop, no jitter and no time limit. Jitter is unnecessary, because no
-//! other client starts at the same instant. A time limit would read the clock. The caller limits the
-//! attempts, for example `RetryDelays::page_retry().take(5)`.
+//! The crate is unmaintained. Its retry loops retry decode errors for 15 minutes and 429s without end.
+//! Only its sequence of delays is used: no loop, no jitter and no time limit. Jitter is unnecessary,
+//! because no other client starts at the same instant. A time limit would read the clock. The caller
+//! limits the attempts, for example `RetryDelays::page_retry().take(5)`.
 //!
 //! Other waits have rules of their own: waits that the platform orders (`limiter/holds.rs`), checks of changes
 //! in doubt (`reconcile/in_doubt.rs`), and second reads of an absence (`exec/absence.rs`).
@@ -37,10 +37,8 @@ impl RetryDelays {
         Self::doubling_from(Self::KEY_PROBES_APART, Duration::from_secs(15 * 60))
     }
 
-    /// Returns delays between failed runs of `push`: 1 s, growing to 30 s.
-    ///
-    /// They equal the waits of `limiter/holds.rs` after a 429 without `Retry-After` and without calls in
-    /// flight (docs/rules.md 31).
+    /// Returns delays between failed runs of `push`: 1 s, growing to 30 s. They equal the waits of
+    /// `limiter/holds.rs` after a 429 without `Retry-After` and without calls in flight (docs/rules.md 31).
     pub fn push_retry() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }

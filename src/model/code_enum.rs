@@ -3,18 +3,17 @@
 /// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code` and `Display`.
 macro_rules! code_enum {
     ($(#[$attribute:meta])* $vis:vis enum $name:ident {
-        $($(#[$doc:meta])+ $variant:ident = $code:expr),+ $(,)?
+        $($(#[$doc:meta])* $variant:ident = $code:expr),+ $(,)?
     }) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        $vis enum $name { $($(#[$doc])+ $variant),+ }
+        $vis enum $name { $($(#[$doc])* $variant),+ }
 
         #[allow(dead_code, reason = "the program does not use each function of each enum")]
         impl $name {
             /// All values, in the order of their definition.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Returns the code.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $code),+ }
             }

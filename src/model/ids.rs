@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! id_types {
-    ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {$(
-        #[doc = $doc]
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub i64);
@@ -35,17 +35,13 @@ id_types! {
     OrderId,
     /// A line of a sales order (`OrderLineItemId`).
     LineItemId,
-    /// A shipment (`Shipment.Id`).
     ShipmentId,
     /// An item of a shipment (`Shipment.Items[].Id`), in another id space than the order's lines.
     ShipmentItemId,
-    /// A storefront (`Storefront.Id`).
     StorefrontId,
-    /// A supplier (`Supplier.Id`).
     SupplierId,
     /// A change in the outbox (`outbox.id`); the order of ids is the order of commits.
     ChangeId,
-    /// An execution of a job.
     RunId,
     /// A request to the platform with its outcome.
     ExchangeId,

@@ -4,8 +4,7 @@ use super::code_enum;
 use std::str::FromStr;
 
 code_enum! {
-    /// A kind of recurring work of the daemon. The code is its name in the configuration, the journal and on
-    /// the command line.
+    /// Recurring work of the daemon; the code is its name in the configuration and the journal.
     pub enum JobKind {
         /// Reads product balances; of the tracked SKUs, those read longest ago come first.
         Balances = "balances",
@@ -13,9 +12,7 @@ code_enum! {
         OrderLines = "order_lines",
         /// Reads the items of shipments that are not completely shipped and confirmed.
         Shipments = "shipments",
-        /// Reads the list of warehouses.
         Warehouses = "warehouses",
-        /// Reads the list of suppliers.
         Suppliers = "suppliers",
         /// Reads the list of active storefronts.
         Storefronts = "storefronts",
@@ -27,15 +24,12 @@ code_enum! {
         TopSelling = "top_selling",
         /// Reads the business health of each month.
         BusinessHealth = "business_health",
-        /// Reads the work queue's counts.
         WorkQueue = "work_queue",
         /// Pushes the changes of the outbox; started by new changes, not by a schedule.
         Push = "push",
         /// Decides changes in doubt by checks at the platform.
         Settle = "settle",
-        /// Prunes the journal.
         Prune = "prune",
-        /// Copies the database.
         Backup = "backup",
     }
 }
@@ -53,9 +47,7 @@ impl FromStr for JobKind {
 pub struct UnknownJob(pub String);
 
 code_enum! {
-    /// The cause of a run.
     pub enum RunTrigger {
-        /// The schedule was due.
         Schedule = "schedule",
         /// The schedule was due while the daemon could not run the job (`missed = "run_once"`).
         Missed = "missed",
@@ -63,7 +55,6 @@ code_enum! {
         Outbox = "outbox",
         /// An operator or a program requested the run.
         Operator = "operator",
-        /// `run --once`.
         Once = "once",
         /// An earlier run failed and its delay is over.
         Retry = "retry",

@@ -9,9 +9,7 @@ code_enum! {
         Probe = "probe",
         /// A change with priority 1. It may use the reserve of the quota and is not paced.
         Operator = "operator",
-        /// Bulk pushes.
         Push = "push",
-        /// Polls.
         Poll = "poll",
     }
 }

@@ -23,7 +23,6 @@ impl Month {
         Self::new(u16::try_from(date.year()).ok()?, u8::try_from(date.month()).ok()?)
     }
 
-    /// Returns the year.
     pub(crate) fn year(self) -> u16 {
         self.year
     }

@@ -16,14 +16,13 @@ pub enum CallEffect {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])+ $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
+    ($($(#[$doc:meta])* $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
         code_enum! {
             /// An operation of the platform, in the order of docs/interface.md. The code is method and path.
-            pub enum Operation { $($(#[$doc])+ $variant = concat!($method, " ", $path)),+ }
+            pub enum Operation { $($(#[$doc])* $variant = concat!($method, " ", $path)),+ }
         }
 
         impl Operation {
-            /// Returns the HTTP method.
             pub fn method(self) -> &'static str {
                 match self { $(Operation::$variant => $method),+ }
             }
@@ -42,45 +41,28 @@ macro_rules! operations {
 }
 
 operations! {
-    /// *Create product*
     CreateProduct = "POST" "/api/Inventory" Write,
-    /// *Update product*
     UpdateProduct = "PUT" "/api/Inventory" Write,
-    /// *Update quantity on hand*
     UpdateQuantityOnHand = "POST" "/api/inventory/updateQuantityOnHand" Write,
     /// *Get products by SKU or UPC*
     GetProducts = "POST" "/api/inventory/getProducts" Read,
-    /// *Get product balances*
     GetProductBalances = "POST" "/api/product/getProductBalances" Read,
-    /// *Get top-selling products by month*
     TopSelling = "GET" "/api/Inventory/TopSelling" Read,
-    /// *Get kit components*
     KitComponents = "GET" "/api/Inventory/{productid}/kitcomponents" Read,
-    /// *Create shipments*
     CreateShipments = "POST" "/api/Shipments/Create" Write,
-    /// *Submit tracking info*
     SubmitTracking = "POST" "/api/Shipments/submitTrackingInfo" Write,
-    /// *Get shipment line items*
     ShipmentLineItems = "GET" "/api/Shipments/{shipmentid}/LineItems" Read,
     /// *Get line items of a sales order*
     GetOrderLineItems = "POST" "/api/orders/getOrderLineItems" Read,
     /// *Get warehouse allocation of an order line item*
     WarehouseAllocation = "GET" "/api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation" Read,
-    /// *Create warehouse*
     CreateWarehouse = "POST" "/api/Warehouses" Write,
-    /// *List warehouses*
     ListWarehouses = "GET" "/api/Warehouses" Read,
-    /// *List suppliers*
     ListSuppliers = "GET" "/api/Suppliers" Read,
-    /// *List storefronts*
     ListStorefronts = "GET" "/api/storefronts" Read,
-    /// *Create listing template*
     CreateListingTemplate = "POST" "/api/storefronts/{storefrontid}/listingTemplates" Write,
-    /// *List listing templates*
     ListListingTemplates = "GET" "/api/storefronts/{storefrontid}/listingTemplates" Read,
-    /// *Business health*
     BusinessHealth = "GET" "/api/Company/BusinessHealth" Read,
-    /// *Work queue*
     WorkQueue = "GET" "/api/Company/WorkQueue" Read,
 }
 

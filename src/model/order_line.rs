@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 /// A line of a tracked order (`Order line item`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct OrderLine {
-    /// Order.
     pub order_id: OrderId,
-    /// Line id within the order.
     pub line_item_id: LineItemId,
     /// Sold SKU; the platform may omit it.
     pub sku: Option<Sku>,
     /// Product, if the platform states it.
     pub product_id: Option<ProductId>,
-    /// Units sold.
     pub quantity_sold: i64,
     /// Units not yet in any shipment (`QuantityNotTiedToShipment`), 0 or more; some answers omit them.
     pub quantity_left: Option<i64>,
@@ -22,6 +19,5 @@ pub struct OrderLine {
     pub unit_price: Option<f64>,
     /// Supplier that ships the line, of a dropshipped line.
     pub supplier_id: Option<SupplierId>,
-    /// Warehouse that serves the line.
     pub warehouse_id: Option<WarehouseId>,
 }

@@ -16,10 +16,8 @@ pub struct Sku(String);
 /// The reason that a text is no SKU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkuError {
-    /// Empty or blank.
     #[error("a SKU must not be empty")]
     Empty,
-    /// Longer than [`SKU_MAX_BYTES`].
     #[error("a SKU must not be longer than {SKU_MAX_BYTES} bytes")]
     TooLong,
     /// A control character, which no label contains and which breaks logs.
@@ -32,8 +30,7 @@ impl Sku {
     ///
     /// Quotes, accents, slashes and inner blanks are ordinary characters.
     ///
-    /// # Errors
-    /// [`SkuError`] for a blank, too long or invalid text.
+    /// Fails with [`SkuError`] for a blank, too long or invalid text.
     pub fn new(text: impl Into<String>) -> Result<Self, SkuError> {
         let text = text.into();
         if text.trim().is_empty() {
@@ -48,15 +45,12 @@ impl Sku {
         Ok(Self(text))
     }
 
-    /// Returns the spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the case key ([`case_key`]).
-    ///
-    /// SKUs with one case key may be one product at the platform, so they never share a call
-    /// (docs/rules.md 12).
+    /// Returns the case key ([`case_key`]). SKUs with one case key may be one product at the platform, so
+    /// they never share a call (docs/rules.md 12).
     pub fn case_key(&self) -> String {
         case_key(&self.0)
     }

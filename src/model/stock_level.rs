@@ -3,12 +3,10 @@
 use super::{Sku, WarehouseId};
 use std::fmt;
 
-/// A SKU in a warehouse.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StockLevel {
     /// SKU, in the platform's spelling if that is known.
     pub sku: Sku,
-    /// Warehouse.
     pub warehouse_id: WarehouseId,
 }
 

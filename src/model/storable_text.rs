@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-/// Returns text without U+0000.
 pub(crate) fn storable_text<'a>(text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     let text = text.into();
     if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text }

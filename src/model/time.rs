@@ -1,8 +1,8 @@
 //! Time values: a [`Timestamp`] of the calendar, and a [`Moment`] for durations.
 //!
 //! Only `daemon` and `cli` read the clock. All other code receives a value or the injected [`Clock`]. A
-//! `Moment` includes suspends and has no clock steps, so waits and windows use it. A `Timestamp` is only
-//! stored and compared across boots.
+//! `Moment` includes suspends and has no clock steps, so waits and windows use it. A `Timestamp` is
+//! only stored and compared across boots.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// A day of 24 hours.
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// Time of the calendar, in milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
@@ -88,9 +87,7 @@ impl Moment {
 
 /// The source of time: the system's clocks in the daemon, a manual clock in tests.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the current calendar time.
     fn now(&self) -> Timestamp;
-    /// Returns the time since boot.
     fn moment(&self) -> Moment;
     /// Returns the id of the boot that moments are counted from; `None`, the default, is that of this machine.
     ///
@@ -98,15 +95,12 @@ pub trait Clock: Send + Sync + 'static {
     fn boot_id(&self) -> Option<String> {
         None
     }
-    /// Waits by this clock.
-    ///
-    /// The default is the host's timer. A simulation, which sets its time itself, overrides it.
+    /// Waits by the host's timer; a simulation, which sets its time itself, overrides it.
     fn sleep(&self, duration: Duration) -> SleepFuture {
         Box::pin(tokio::time::sleep(duration))
     }
 }
 
-/// Future of a wait.
 pub type SleepFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns whole milliseconds, clamped to the largest `i64`.

@@ -1,8 +1,8 @@
 //! Bodies of changes, parsed strictly before a change is planned.
 //!
-//! A body that the platform would answer with 400, or would misread, is rejected here. The error names the
-//! field, its value and the expected value. Parsing looks nothing up: the existence of a SKU is decided
-//! later, against facts.
+//! A body that the platform would answer with 400, or would misread, is rejected here. The error
+//! names the field, its value and the expected value. Parsing looks nothing up: the existence of a
+//! SKU is decided later, against facts.
 
 use super::body_fields::{BodyFields, bad_body};
 use super::{
@@ -20,7 +20,6 @@ pub(crate) const BODY_MAX_BYTES: usize = 256 * 1024;
 /// A body over the limit is not loaded, because a page of such bodies would exhaust the memory of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredBody {
-    /// Text of the body.
     Text(String),
     /// Size in bytes of a body over [`BODY_MAX_BYTES`].
     TooLong(u64),
@@ -52,24 +51,15 @@ impl From<UnknownKind> for ChangeRejection {
     }
 }
 
-/// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangeBody {
-    /// `quantity.set`
     QuantitySet(QuantitySet),
-    /// `quantity.adjust`
     QuantityAdjust(QuantityAdjust),
-    /// `shipment.create`
     ShipmentCreate(ShipmentCreate),
-    /// `tracking.submit`
     TrackingSubmit(TrackingSubmit),
-    /// `product.create`
     ProductCreate(ProductCreate),
-    /// `product.update`
     ProductUpdate(ProductUpdate),
-    /// `warehouse.create`
     WarehouseCreate(WarehouseCreate),
-    /// `listing_template.create`
     ListingTemplateCreate(ListingTemplateCreate),
 }
 
@@ -119,8 +109,7 @@ impl ChangeBody {
 
 /// Parses a change as it was inserted.
 ///
-/// # Errors
-/// [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
+/// Fails with [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
 pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
     let kind = kind.parse::<ChangeKind>()?;
     if body.len() > BODY_MAX_BYTES {
@@ -154,7 +143,6 @@ pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection>
 
 /// Parses a change as the outbox stores it.
 ///
-/// # Errors
 /// As [`parse_body`]. A body over the limit is rejected by its size, without its text.
 pub(crate) fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
     match body {

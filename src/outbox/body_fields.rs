@@ -9,10 +9,7 @@ use crate::model::{Quantity, Sku, Timestamp, WarehouseId, json_integer};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
-/// Largest accepted id.
-///
-/// Above 2^53 (9.007e15) a JSON number is not exact in every program. The outbox's trigger stores no larger
-/// ids.
+/// Largest id, also of the outbox's trigger: above 2^53 (9.007e15) a JSON number is not exact.
 const ID_MAX: i64 = 9_000_000_000_000_000;
 
 /// Accepted quantities: 32 bits as at the platform, and not negative.
@@ -133,7 +130,6 @@ impl<'a> BodyFields<'a> {
         self.optional_value(name, "a number", Value::as_number).map(drop)
     }
 
-    /// Returns a boolean.
     pub(super) fn optional_flag(&self, name: &str) -> Result<Option<bool>, ChangeRejection> {
         self.optional_value(name, "true or false", Value::as_bool)
     }
@@ -160,18 +156,15 @@ impl<'a> BodyFields<'a> {
             .map_err(|error| bad_body(format!("`{}{name}` is {}: {error}", self.path, shorten_json(value))))
     }
 
-    /// Returns the required warehouse id.
     pub(super) fn required_warehouse(&self, name: &str) -> Result<WarehouseId, ChangeRejection> {
         self.required_id(name).map(WarehouseId)
     }
 
-    /// Returns a nested object.
     pub(super) fn nested_object(&self, name: &str) -> Result<Option<BodyFields<'a>>, ChangeRejection> {
         let map = self.optional_value(name, "an object", Value::as_object)?;
         Ok(map.map(|map| BodyFields { map, path: format!("{}{name}.", self.path) }))
     }
 
-    /// Returns a list of objects.
     pub(super) fn nested_objects(&self, name: &str) -> Result<Option<Vec<BodyFields<'a>>>, ChangeRejection> {
         let Some(items) = self.optional_value(name, "a list of objects", Value::as_array)? else {
             return Ok(None);
@@ -204,7 +197,6 @@ fn integer_within(value: &Value, range: &RangeInclusive<i64>) -> Option<i64> {
     value.as_number().and_then(json_integer).filter(|number| range.contains(number))
 }
 
-/// Returns a rejection with [`Reason::BadBody`].
 pub(super) fn bad_body(detail: String) -> ChangeRejection {
     ChangeRejection { reason: Reason::BadBody, detail }
 }

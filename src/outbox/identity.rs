@@ -1,5 +1,5 @@
-//! The identity of a change that a form or a file brings without a key of its own: a key made of its source,
-//! its content and its occurrence.
+//! The identity of a change that a form or a file brings without a key of its own: a key made of its
+//! source, its content and its occurrence.
 //!
 //! The same source, content and occurrence give the same key, so the outbox takes such a change once, however
 //! often it is sent. Two changes that are meant differ in their occurrence.

@@ -5,7 +5,6 @@ use crate::model::code_enum;
 use std::str::FromStr;
 
 code_enum! {
-    /// The kind of a change.
     pub enum ChangeKind {
         /// A count: the stock level has this quantity.
         QuantitySet = "quantity.set",
@@ -15,13 +14,9 @@ code_enum! {
         ShipmentCreate = "shipment.create",
         /// Submits the tracking of a shipment.
         TrackingSubmit = "tracking.submit",
-        /// Creates a product.
         ProductCreate = "product.create",
-        /// Replaces a product.
         ProductUpdate = "product.update",
-        /// Creates a warehouse.
         WarehouseCreate = "warehouse.create",
-        /// Creates a listing template.
         ListingTemplateCreate = "listing_template.create",
     }
 }

@@ -34,12 +34,10 @@ const OTHER_FIELDS: [&str; 10] = [
 /// A PUT replaces the product, so that an absent field would be reset.
 const REQUIRED_IN_UPDATE: [&str; 6] = ["Id", "CompanyId", "Type", "Identifiers", "Images", "Warehouses"];
 
-/// A product to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductCreate {
     /// SKU, by which the preflight and the check find the product (docs/rules.md 26).
     pub sku: Sku,
-    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 
@@ -48,7 +46,6 @@ pub struct ProductCreate {
 pub struct ProductUpdate {
     /// SKU whose stock levels the update reserves while it is in flight (docs/rules.md 13).
     pub sku: Sku,
-    /// Product id.
     pub product_id: ProductId,
     /// Body as inserted, without the quantities that the send adds.
     pub fields: Map<String, Value>,
@@ -83,9 +80,8 @@ impl ProductUpdate {
     /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 13). `total` is the
     /// product's own quantity, for accounts without warehouses.
     ///
-    /// # Errors
-    /// [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::UnknownWarehouse`] for a link
-    /// unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
+    /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::UnknownWarehouse`]
+    /// for a link unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
     pub fn with_quantities(
         &self,
         facts: &BTreeMap<WarehouseId, Quantity>,
@@ -119,10 +115,7 @@ fn unlinked_warehouse(sku: &Sku, warehouse: WarehouseId) -> ChangeRejection {
     ChangeRejection { reason: Reason::UnknownWarehouse, detail }
 }
 
-/// Inserts the fact as `QuantityOnHand`.
-///
-/// # Errors
-/// [`Reason::QuantityInUpdate`] if the body states another quantity.
+/// Inserts the fact as `QuantityOnHand`; another quantity in the body is [`Reason::QuantityInUpdate`].
 fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), ChangeRejection> {
     match BodyFields::new(fields).optional_integer("QuantityOnHand", i64::MIN..=i64::MAX)? {
         Some(wanted) if Quantity(wanted) != fact => Err(ChangeRejection {

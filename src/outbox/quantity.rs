@@ -1,7 +1,7 @@
 //! The two quantity changes: a count and an adjustment.
 //!
-//! A count has the meaning of the platform's `QuantityOnHand`: units on the shelf minus units sold and not
-//! yet picked (docs/rules.md 14).
+//! A count has the meaning of the platform's `QuantityOnHand`: units on the shelf minus units sold
+//! and not yet picked (docs/rules.md 14).
 
 use super::ChangeRejection;
 use super::body_fields::{BodyFields, QUANTITY_RANGE};
@@ -11,15 +11,12 @@ use std::ops::RangeInclusive;
 /// Quantities of the platform: 32 bits, negative if oversold.
 const FACT_RANGE: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 
-/// Accepted adjustments, in both directions.
 const DELTA_RANGE: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
 
 /// `quantity.set`: a count of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantitySet {
-    /// Counted stock level.
     pub stock_level: StockLevel,
-    /// Counted units.
     pub quantity: Quantity,
     /// Quantity that the view `stock` showed at the count; `None` takes the stored base.
     pub seen: Option<Quantity>,
@@ -44,7 +41,6 @@ impl QuantitySet {
 /// `quantity.adjust`: units that arrived or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityAdjust {
-    /// Adjusted stock level.
     pub stock_level: StockLevel,
     /// Difference in units. Zero is accepted, because programs that write differences also write zero.
     pub delta: i64,

@@ -7,12 +7,12 @@ use crate::model::code_enum;
 use serde::Serialize;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])+ $variant:ident = $code:literal, $todo:literal;)+) => {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal, $todo:literal;)+) => {
         code_enum! {
             /// A code in the outbox's `reason`.
             #[derive(Serialize)]
             #[serde(rename_all = "snake_case")]
-            pub enum Reason { $($(#[$doc])+ $variant = $code),+ }
+            pub enum Reason { $($(#[$doc])* $variant = $code),+ }
         }
 
         impl Reason {
@@ -66,7 +66,6 @@ reasons! {
 
     /// Rejected: the body is invalid for the kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
-    /// Rejected: the kind is unknown.
     UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds that docs/database.md lists";
     /// Rejected: the platform has no such SKU.
     UnknownSku = "unknown_sku", "create the product or correct the spelling, and insert the change under a new key";

@@ -12,24 +12,20 @@ use Resolution::{Exactly, HadNoEffect, Mine, Shipment, Theirs, TookEffect};
 /// An operator's decision, as `outbox resolve` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The change took effect.
     TookEffect,
     /// The change had no effect and will have none.
     HadNoEffect,
-    /// The change created this shipment.
     Shipment(ShipmentId),
     /// The quantity of the change is correct.
     Mine,
     /// The quantity of the platform is correct.
     Theirs,
-    /// This quantity is correct.
     Exactly(Quantity),
 }
 
 /// The transition that a resolution causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolutionStep {
-    /// In doubt to applied.
     Apply,
     /// Held to cancelled: the change took effect before, and no transition leads from held to applied.
     Finish,
@@ -48,11 +44,8 @@ pub enum ResolutionStep {
 pub struct ChangeStatus<'a> {
     /// Key, for the commands in messages.
     pub key: &'a str,
-    /// Kind of the change.
     pub kind: ChangeKind,
-    /// Current state.
     pub state: ChangeState,
-    /// Reason of the state.
     pub reason: Option<Reason>,
 }
 
@@ -83,8 +76,7 @@ impl Reason {
 impl ChangeStatus<'_> {
     /// Returns the transition for a resolution.
     ///
-    /// # Errors
-    /// A message with the reason of the refusal and the valid command.
+    /// The error is a sentence with the reason of the refusal and the valid command.
     pub fn resolution_step(&self, resolution: Resolution) -> Result<ResolutionStep, String> {
         match self.state {
             InDoubt => self.resolve_in_doubt(resolution),
@@ -102,8 +94,7 @@ impl ChangeStatus<'_> {
 
     /// Checks that `outbox release` may let the change go on.
     ///
-    /// # Errors
-    /// A message with the reason of the refusal and the valid command.
+    /// The error is a sentence with the reason of the refusal and the valid command.
     pub fn check_release(&self) -> Result<(), String> {
         match self.state {
             Held => match self.hold_reason()?.required_action() {
@@ -121,8 +112,7 @@ impl ChangeStatus<'_> {
 
     /// Checks that `outbox retry` may plan the change again.
     ///
-    /// # Errors
-    /// A message with the reason of the refusal and the valid command.
+    /// The error is a sentence with the reason of the refusal and the valid command.
     pub fn check_retry(&self) -> Result<(), String> {
         match self.state {
             Held => match (self.hold_reason()?, self.hold_reason()?.required_action()) {
@@ -140,11 +130,9 @@ impl ChangeStatus<'_> {
         }
     }
 
-    /// Checks that `outbox cancel` may withdraw the change. A change that may have taken effect is decided instead: its
-    /// stock level would lose the effect, and a repetition under another key would have it twice.
-    ///
-    /// # Errors
-    /// A message with the reason of the refusal and the valid command.
+    /// Checks that `outbox cancel` may withdraw the change. A change that may have taken effect is decided
+    /// instead: its stock level would lose the effect, and a repetition under another key would have it
+    /// twice. The error is a sentence with the reason of the refusal and the valid command.
     pub fn check_cancel(&self) -> Result<(), String> {
         match self.state {
             Held if self.reason == Some(Reason::Undecided) => {

@@ -1,8 +1,8 @@
 //! The two shipment changes: create a shipment of an order, and submit its tracking.
 //!
 //! `tracking.submit` names its shipment by the platform's id or by the key of its `shipment.create` change.
-//! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 25). The two id
-//! spaces are distinct types.
+//! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 25). The
+//! two id spaces are distinct types.
 
 use super::ChangeRejection;
 use super::body_fields::{BodyFields, QUANTITY_RANGE, bad_body};
@@ -11,7 +11,6 @@ use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId};
 /// `shipment.create`: the shipment of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShipmentCreate {
-    /// Order to ship.
     pub order_id: OrderId,
     /// Lines to ship; `None` means everything left.
     ///
@@ -22,7 +21,6 @@ pub struct ShipmentCreate {
 /// An order line with its quantity to ship.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShipmentLine {
-    /// Order line.
     pub line_item_id: LineItemId,
     /// Units, at least 1; `None` means the units left of the line.
     pub quantity: Option<i64>,
@@ -31,7 +29,6 @@ pub struct ShipmentLine {
 /// `tracking.submit`: the tracking of a shipment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingSubmit {
-    /// Shipment of the tracking.
     pub shipment: ShipmentRef,
     /// Default for lines without values of their own.
     pub info: TrackingInfo,
@@ -44,7 +41,6 @@ pub struct TrackingSubmit {
 /// The shipment reference of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShipmentRef {
-    /// `shipment_id`: the platform's id.
     Id(ShipmentId),
     /// `shipment_key`: the key of the change that creates the shipment.
     Key(String),
@@ -55,9 +51,7 @@ pub enum ShipmentRef {
 pub struct TrackingInfo {
     /// Carrier of the account; without it marketplaces receive no carrier.
     pub carrier_id: Option<i64>,
-    /// Tracking number, as written.
     pub tracking_number: Option<String>,
-    /// Tracking link.
     pub tracking_url: Option<String>,
     /// Estimated date or date-time of delivery, as written.
     pub estimated_delivery_date: Option<String>,
@@ -66,16 +60,13 @@ pub struct TrackingInfo {
 /// A line of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingLine {
-    /// Line reference.
     pub line: LineRef,
-    /// Values of this line alone.
     pub info: TrackingInfo,
 }
 
 /// A `line_item_id` in the id space of its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineRef {
-    /// Shipment item, with `shipment_id`.
     Item(ShipmentItemId),
     /// Order line, with `shipment_key`; it is translated before the send.
     OrderLine(LineItemId),
@@ -133,7 +124,6 @@ impl TrackingSubmit {
 }
 
 impl LineRef {
-    /// Returns the id as written.
     pub fn raw_id(self) -> i64 {
         match self {
             LineRef::Item(id) => id.0,

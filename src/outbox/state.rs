@@ -29,21 +29,17 @@ use serde::Serialize;
 use std::str::FromStr;
 
 code_enum! {
-    /// The state of a change.
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum ChangeState {
-        /// Waits for its claim.
         Pending = "pending",
         /// Claimed: the call starts or runs.
         Sending = "sending",
-        /// Confirmed by the platform.
         Applied = "applied",
         /// Needs a decision of the operator.
         Held = "held",
         /// Refused permanently, by tallyd or by the platform.
         Rejected = "rejected",
-        /// Sent, with unknown outcome.
         InDoubt = "in_doubt",
         /// Withdrawn, or superseded by a later count.
         Cancelled = "cancelled",

@@ -7,14 +7,11 @@ use super::body_fields::BodyFields;
 use crate::model::StorefrontId;
 use serde_json::{Map, Value};
 
-/// A listing template to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListingTemplateCreate {
-    /// Storefront of the template.
     pub storefront_id: StorefrontId,
     /// Name, by which the preflight and the check find the template (docs/rules.md 26).
     pub name: String,
-    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 

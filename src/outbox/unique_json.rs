@@ -8,10 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Parses a JSON text.
-///
-/// # Errors
-/// The position of the first invalid character or duplicate field.
+/// Parses a JSON text; the error names the first invalid character or duplicate field.
 pub(crate) fn parse_unique_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str::<UniqueKeysJson>(text).map(|once| once.0)
 }

@@ -6,7 +6,6 @@ use super::ChangeRejection;
 use super::body_fields::BodyFields;
 use serde_json::{Map, Value};
 
-/// Limits of docs/interface.md, in characters.
 const NAME_MAX_CHARS: usize = 100;
 const ACCOUNT_NUMBER_MAX_CHARS: usize = 255;
 
@@ -15,12 +14,10 @@ const CONTACT_TEXTS: [&str; 7] =
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
-/// A warehouse to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarehouseCreate {
     /// Name, by which the preflight and the check find the warehouse (docs/rules.md 26).
     pub name: String,
-    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 

@@ -1,9 +1,9 @@
 //! Projection of the journal into the mirror, with the functions of the live path.
 //!
-//! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the subject
-//! of a request from the request, and decisions of the live path about facts from events. An accepted answer
-//! that the live path did not apply is marked in the journal (`exchange.is_ignored`); such an answer is left
-//! out here.
+//! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the
+//! subject of a request from the request, and decisions of the live path about facts from events. An
+//! accepted answer that the live path did not apply is marked in the journal (`exchange.is_ignored`); such
+//! an answer is left out here.
 
 use crate::client::wire::{self, MalformedBody, ParsedRequest};
 use crate::journal::ExchangeOutcome;
@@ -16,8 +16,7 @@ use crate::store::{
 };
 
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
-/// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
-/// (`upgrade.rs`).
+/// after which the same journal leads to other facts; `upgrade.rs` then begins behind a snapshot.
 pub(crate) const PROJECTION_VERSION: i64 = 10;
 
 pub(super) async fn apply_entry(
@@ -138,8 +137,7 @@ async fn apply_answer(
     Ok(())
 }
 
-/// Releases the stock levels of a write that proved to have no effect. A write of unknown outcome keeps its
-/// claim.
+/// Releases the stock levels of a write that proved to have no effect; an unknown outcome keeps the claim.
 async fn apply_no_effect(
     write: &mut WriteTransaction,
     request: &RecordedRequest,

@@ -18,8 +18,7 @@ pub(crate) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Op
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Returns the created shipment of an order's record. `None` if the shipment names another order, or one of its items
-/// another shipment.
+/// Returns the created shipment of an order's record, unless it or its items name another.
 pub(crate) fn created_shipment(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
     let made = record.shipment.as_ref().filter(|_| record.outcome() == WriteOutcome::Done)?;
     let is_asked = made.order_id().is_none_or(|named| named == order);

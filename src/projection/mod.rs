@@ -1,8 +1,8 @@
 //! Projection: an answered exchange becomes facts of the mirror, live and in a replay.
 //!
 //! Each operation has one function, shared by the live path and the replay. The functions read no
-//! configuration, clock or change; times come from the exchange. Unreadable records are parked one by one
-//! with their exchange, and counted.
+//! configuration, clock or change; times come from the exchange. Unreadable records are parked one by
+//! one with their exchange, and counted.
 //!
 //! | files | subject |
 //! | --- | --- |
@@ -48,7 +48,6 @@ pub enum ProjectionError {
     /// The journal is damaged, or another projection version recorded it.
     #[error("{0}")]
     Damaged(String),
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -7,8 +7,7 @@ use crate::store::{
     AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, WriteTransaction,
 };
 
-/// Projects the lines of an order. Returns the number of new or changed lines. Their SKUs become discovered
-/// SKUs.
+/// Projects the lines of an order and discovers their SKUs. Returns the number of new or changed lines.
 pub(crate) async fn project_order_lines(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -24,9 +23,9 @@ pub(crate) async fn project_order_lines(
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
 }
 
-/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Without a readable record the
-/// line keeps what was known. Their SKUs become discovered SKUs. If they are all of other SKUs than the line's own, the line's product is marked as a
-/// possible kit.
+/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Without a readable
+/// record the line keeps what was known. Their SKUs become discovered SKUs. If they are all of other SKUs
+/// than the line's own, the line's product is marked as a possible kit.
 pub(crate) async fn project_allocations(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -60,10 +59,9 @@ pub(crate) async fn project_allocations(
     write.mirror_allocations(&AllocationPage { allocations, is_complete, ..page }).await
 }
 
-/// Returns true if the allocations of a line may be components of its product. None of them may be the line's
-/// own product, by id or SKU. An allocation that cannot be compared decides nothing. This proves no kit. The
-/// allocations may be a substitute, the parts of a built product, or of a line that was changed since it was
-/// read.
+/// Returns true if the allocations of a line may be components of its product: none is the line's own
+/// product, by id or SKU. This proves no kit. They may be a substitute, the parts of a built product, or of a
+/// line that was changed since it was read.
 fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[LineAllocation]) -> bool {
     let is_other = |taken: &LineAllocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);

@@ -12,8 +12,7 @@ use std::path::Path;
 /// Positions projected in one transaction. More would cost memory for their bodies, fewer would cost commits.
 const STEP_POSITIONS: i64 = 200;
 
-/// Exchange and time of a fact's last read, which change with every read. Left out between two positions
-/// (`current_facts`); `compare_mirrors` compares them.
+/// Exchange and time of a fact's last read, which change with every read; left out between two positions.
 const DIFF_IGNORED_COLUMNS: &[&str] =
     &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
@@ -28,7 +27,6 @@ pub struct JournalReplay {
     at: Position,
 }
 
-/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayReport {
     /// Position up to which the journal was projected.

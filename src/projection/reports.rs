@@ -1,5 +1,4 @@
-//! Projection of the reports by month. The payload of a month is kept whole, so that two reads can be
-//! compared.
+//! Projection of the reports by month. The payload of a month is kept whole, so that two reads can be compared.
 
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, HealthMonth, TopSeller, WorkQueue};
@@ -26,8 +25,7 @@ pub(crate) async fn project_top_selling(
     write.mirror_report(MonthlyReport::TopSelling, exchange, observed_at, &[report]).await
 }
 
-/// Projects a page of business health. Returns the number of new or changed months. An invalid month is
-/// parked.
+/// Projects a page of business health, and returns the number of new or changed months.
 pub(crate) async fn project_business_health(
     write: &mut WriteTransaction,
     exchange: ExchangeId,

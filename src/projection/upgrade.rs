@@ -11,9 +11,8 @@ use crate::model::Timestamp;
 use crate::store::{DatabaseLocation, JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
 
-/// Upgrades the mirror if another projection version recorded it. Returns that version, and the number of
-/// exchanges with parked records that were projected again. Must run first in the transaction that begins the
-/// session.
+/// Upgrades the mirror if another projection version recorded it, first in the transaction that begins the
+/// session. Returns that version, and the number of exchanges with parked records that were projected again.
 pub(crate) async fn upgrade_projection(
     store: &Store,
     write: &mut WriteTransaction,

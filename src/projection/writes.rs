@@ -60,9 +60,8 @@ impl ParsedQuantityAnswer {
     }
 }
 
-/// Projects the answer to a quantity update. The entries that took effect are facts and count in the own
-/// delta. All writes of the call are completed, unless the answer is unclear. `stock_levels` are in the order of the
-/// entries.
+/// Projects the answer to a quantity update, unless it is unclear: all writes of the call are completed, and
+/// those that took effect are facts and count in the own delta. `levels` are in the entries' order.
 pub(crate) async fn project_quantity_answer(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
@@ -99,8 +98,7 @@ pub(crate) async fn project_product_answer(
     write.stock_level_writes_complete(exchange, ended, sent_at, levels).await
 }
 
-/// Returns the stock levels of a call in the order of its entries. The indexes of the answer refer to this
-/// order.
+/// Returns the stock levels of a call in the order of its entries, to which the indexes of the answer refer.
 pub(crate) async fn levels_in_order(
     write: &mut WriteTransaction,
     entries: &[QuantityUpdate],

@@ -14,10 +14,8 @@ pub(super) struct OutOfRange {
     pub(super) result: i64,
 }
 
-/// Returns the culprit if `start` plus all `deltas` is out of range.
-///
-/// Without `may_blame_start`, `start` is a fact and no count. Then an adjust is returned even if the fact
-/// itself is out of range.
+/// Returns the culprit if `start` plus all `deltas` is out of range. Without `may_blame_start`, `start` is a
+/// fact and no count. Then an adjust is returned even if the fact itself is out of range.
 pub(super) fn find_offending(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<OutOfRange> {
     let result = deltas.iter().fold(start, |total, delta| total.saturating_add(*delta));
     let reason = if result < 0 { Reason::Negative } else { Reason::TooLarge };

@@ -14,11 +14,8 @@ const ZEROED_MIN: u64 = 10;
 /// A write of the projected backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectedWrite {
-    /// Written stock level.
     pub stock_level: StockLevel,
-    /// Quantity at the platform.
     pub from: Quantity,
-    /// Quantity after the write.
     pub to: Quantity,
     /// False for kits, inactive and missing stock levels, which do not count.
     pub is_counted: bool,
@@ -39,7 +36,6 @@ pub(crate) struct HourCounts {
     pub non_zero: u64,
 }
 
-/// Thresholds of the brakes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BrakeSettings {
     /// `max_zeroing_fraction`: fraction of the non-zero stock levels, 0 to 1.
@@ -51,9 +47,7 @@ pub struct BrakeSettings {
 /// The warehouses over which zeroings are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BrakeScope {
-    /// All warehouses together.
     Everywhere,
-    /// A single warehouse.
     Warehouse(WarehouseId),
 }
 
@@ -62,7 +56,6 @@ pub(crate) enum BrakeScope {
 pub(crate) enum BrakeTrip {
     /// Too many stock levels would become zero.
     Zeroing {
-        /// Counted warehouses.
         scope: BrakeScope,
         /// Stock levels that the backlog would set to zero. Estimated if more than the changes.
         zeroed_by_backlog: u64,
@@ -75,22 +68,18 @@ pub(crate) enum BrakeTrip {
     Jump {
         /// Largest change, with the quantities before and after.
         largest: (StockLevel, Quantity, Quantity),
-        /// Held changes.
         changes: BTreeSet<ChangeId>,
     },
 }
 
-/// The decision on a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BrakeDecision {
-    /// No brake tripped.
     Clear,
     /// Changes of the trips are held; all other changes are sent.
     Tripped(Vec<BrakeTrip>),
 }
 
 impl BrakeTrip {
-    /// Returns the held changes.
     pub(crate) fn changes(&self) -> &BTreeSet<ChangeId> {
         match self {
             BrakeTrip::Zeroing { changes, .. } | BrakeTrip::Jump { changes, .. } => changes,
@@ -123,10 +112,8 @@ impl fmt::Display for BrakeTrip {
     }
 }
 
-/// Judges the projected backlog against the last hour, by warehouse.
-///
-/// `planned_of_all`: the number of pending changes that are projected, and of all. Entries that change nothing trip no
-/// brake.
+/// Judges the projected backlog against the last hour, by warehouse. `planned_of_all`: the number of pending
+/// changes that are projected, and of all. Entries that change nothing trip no brake.
 pub(crate) fn judge_brakes(
     projected: &[ProjectedWrite],
     planned_of_all: (u64, u64),

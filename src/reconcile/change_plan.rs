@@ -4,35 +4,25 @@
 
 use crate::outbox::Reason;
 
-/// The decision on a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangePlan<T> {
     /// A fact must be read first.
     ReadFirst,
     /// The change is claimed, with this evidence, and sent.
     Send(T),
-    /// The operator must decide.
     Held {
-        /// Reason of the hold.
         reason: Reason,
-        /// Subject and remedy.
         detail: String,
     },
-    /// The answer lacks a part that the change names.
-    ///
-    /// If a second answer lacks the part too, the change is held. It is rejected if the part is known to
-    /// belong elsewhere.
+    /// The answer lacks a part that the change names. If a second answer lacks the part too, the change is
+    /// held. It is rejected if the part is known to belong elsewhere.
     PartMissing {
         /// Reason of the state after a second such answer.
         reason: Reason,
-        /// Missing record and remedy.
         detail: String,
     },
-    /// Rejected permanently.
     Rejected {
-        /// Reason of the rejection.
         reason: Reason,
-        /// Subject and remedy.
         detail: String,
     },
 }

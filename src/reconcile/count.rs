@@ -1,8 +1,8 @@
 //! Decides one count by its situation and the policy (docs/rules.md 1, 3).
 //!
-//! R is the fact and O our own delta. For a count Q with the base (B, O_B), others changed the stock level by
-//! D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each arm is one line of
-//! policy.
+//! R is the fact and O our own delta. For a count Q with the base (B, O_B), others changed the stock
+//! level by D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each
+//! arm is one line of policy.
 
 use super::{Count, CountBase, CountPolicy, CountResolution, QuantityState};
 
@@ -26,12 +26,14 @@ enum CountSituation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CountDecision {
     /// The count gives `start`, with the applied adjusts since the count and without the pending adjusts.
-    Accept { start: i64, explanation: String },
+    Accept {
+        start: i64,
+        explanation: String,
+    },
     /// The stock level must be read first.
     ReadFirst,
     /// The policy prefers the platform's quantity.
     PlatformWins(String),
-    /// The policy asks the operator.
     Conflict(String),
     /// No fact gives the platform's quantity at the count; the text states the reason.
     NoBase(&'static str),

@@ -4,10 +4,10 @@
 //! `outbox_after_insert` stores it at the insertion. `outbox_fix_bases_and_commit` stores it with the first
 //! read after the insertion, if no recent fact was known.
 //!
-//! The database fixes a base once, because a base chosen later would hide sales. A daemon that was down over
-//! the weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be
-//! for sale again. With `counted_at` nothing is stored: [`base_at_count`] gives the base again at each plan,
-//! from `balance_history`.
+//! The database fixes a base once, because a base chosen later would hide sales. A daemon that was down
+//! over the weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold
+//! units would be for sale again. With `counted_at` nothing is stored: [`base_at_count`] gives the base
+//! again at each plan, from `balance_history`.
 
 use super::{CountBase, QuantityState};
 use crate::model::Timestamp;
@@ -18,16 +18,13 @@ use std::time::Duration;
 pub(crate) struct HistoryFact {
     /// Fact and own delta at that time; for a read that overlapped a write, the last certain pair.
     pub state: QuantityState,
-    /// Time of the request.
     pub observed_at: Timestamp,
 }
 
-/// Returns the base of a count made at `counted_at`.
-///
-/// The base is the last fact before the count if that fact is younger than `max_age`. Else the base is the
-/// first fact after the count, if it came within `max_age`. If both facts show the same pair, the pair is the
-/// base at any distance, because no other client changed the stock level between them. `history` is sorted,
-/// oldest first.
+/// Returns the base of a count made at `counted_at`. The base is the last fact before the count if that fact
+/// is younger than `max_age`. Else the base is the first fact after the count, if it came within `max_age`.
+/// If both facts show the same pair, the pair is the base at any distance, because no other client changed
+/// the stock level between them. `history` is sorted, oldest first.
 pub(crate) fn base_at_count(counted_at: Timestamp, history: &[HistoryFact], max_age: Duration) -> CountBase {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);

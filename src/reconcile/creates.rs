@@ -1,8 +1,8 @@
 //! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
 //!
-//! A name that exists is not created again. A name that exists afterwards is the effect of the change only if
-//! the preflight did not see its id. Names are compared by case key and as a whole, because the platform's
-//! template filter is a *contains*.
+//! A name that exists is not created again. A name that exists afterwards is the effect of the change only
+//! if the preflight did not see its id. Names are compared by case key and as a whole, because the
+//! platform's template filter is a *contains*.
 
 use super::ChangePlan;
 use super::in_doubt::{EffectCheck, QUIET_CREATE, Settlement, judge_absence};
@@ -15,9 +15,7 @@ use std::collections::BTreeSet;
 /// A record of the platform: a product with its SKU, a warehouse or template with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundRecord {
-    /// Id.
     pub id: i64,
-    /// SKU or name.
     pub name: String,
     /// True if the fields equal those of the change; not compared in the preflight.
     pub equal: bool,
@@ -77,10 +75,8 @@ pub fn settle_create(
     }
 }
 
-/// Returns the indexes of the first change of each `subject`.
-///
-/// A subject is an order, shipment, SKU or name. Subjects that are under way are skipped. `subjects` is in
-/// the order of the changes.
+/// Returns the indexes of the first change of each `subject`. A subject is an order, shipment, SKU or name.
+/// Subjects that are under way are skipped. `subjects` is in the order of the changes.
 pub(crate) fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);

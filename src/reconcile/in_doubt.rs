@@ -27,7 +27,6 @@ pub fn quiet_quantity(timeout: Duration) -> Duration {
 /// The outcome of a change in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement<T> {
-    /// The change took effect.
     TookEffect(T),
     /// The change had no effect and will have none.
     HadNoEffect,
@@ -36,11 +35,9 @@ pub enum Settlement<T> {
         /// Earliest time of the next check.
         not_before: Timestamp,
     },
-    /// Further checks give no evidence.
     Undecided {
         /// [`Reason::LandedOrAnother`]: the change stays in doubt. Any other: the change is held.
         reason: Reason,
-        /// Evidence.
         detail: String,
     },
 }
@@ -60,7 +57,6 @@ impl<T> Settlement<T> {
 /// A check after the send of a request in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCheck<S> {
-    /// Time of the check's request.
     pub sent_at: Timestamp,
     /// The state at the platform, as far as the judgement needs it.
     pub shown: S,
@@ -68,9 +64,8 @@ pub struct EffectCheck<S> {
 
 /// Judges a request sent at `sent_at` by its latest checks, which show no effect.
 ///
-/// `checks` are in order, oldest first; `shows_none` is true for a check that shows no effect. Two of them,
-/// both after the quiet time, must be `apart`: [`READS_APART`] if the record came without the effect, and
-/// [`proof::ABSENCE_CHECKS_APART`] if no record came.
+/// `checks` are in order, oldest first; `shows_none` is true for one that shows no effect. Two of them, after
+/// the quiet time, must be `apart`: [`READS_APART`] if the record came, else [`proof::ABSENCE_CHECKS_APART`].
 pub(super) fn judge_absence<S, T>(
     checks: &[EffectCheck<S>],
     shows_none: impl Fn(&S) -> bool,
@@ -91,16 +86,12 @@ pub(super) fn judge_absence<S, T>(
     }
 }
 
-/// A quantity write in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteInDoubt {
     /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
-    /// Written quantity.
     pub target: Quantity,
-    /// Time of the request.
     pub sent_at: Timestamp,
-    /// See [`quiet_quantity`].
     pub quiet: Duration,
 }
 
@@ -109,16 +100,13 @@ pub struct WriteInDoubt {
 pub enum CheckResult {
     /// The product with the quantity; `None` if the warehouse is still not linked.
     Returned(Option<Quantity>),
-    /// No product of this SKU.
     NotReturned,
 }
 
 /// Another entry of the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiblingEntry {
-    /// Used fact.
     pub before: Option<Quantity>,
-    /// Written quantity.
     pub target: Quantity,
     /// Current quantity at the platform, if it was checked.
     pub now: Option<Quantity>,

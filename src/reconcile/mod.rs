@@ -1,9 +1,8 @@
 //! Decisions: pure functions from facts and changes to a plan. No I/O, no clock, no randomness.
 //!
-//! Each file is one decision, with its rules by their numbers in docs/rules.md; docs/reconciliation.md
-//! explains them with examples. A decision covers one stock level, order or shipment. The caller passes no
-//! subject with a change in flight or in doubt, because such a change makes the next change of its subject
-//! wait.
+//! Each file is one decision, with its rules by their numbers in docs/rules.md; docs/reconciliation.md explains
+//! them with examples. A decision covers one stock level, order or shipment. The caller passes no subject with
+//! a change in flight or in doubt, because such a change makes the next change of its subject wait.
 //!
 //! This module keeps no state: a retry is a new plan, from facts read again.
 

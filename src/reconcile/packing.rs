@@ -12,10 +12,8 @@ use crate::model::{Sku, UPDATE_MAX_ENTRIES};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// A stock level to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackingEntry<'a> {
-    /// SKU; packing ignores the warehouse.
     pub sku: &'a Sku,
     /// True if an operator waits for the entry.
     pub is_urgent: bool,
@@ -112,10 +110,8 @@ impl CallPacker {
     }
 }
 
-/// Returns the best current rank.
-///
-/// A SKU taken in this call has one entry fewer than its ranks state, so it is not chosen again before it is
-/// ranked again.
+/// Returns the best current rank. A SKU taken in this call has one entry fewer than its ranks state, so it is
+/// not chosen again before it is ranked again.
 fn best_rank(heap: &mut BinaryHeap<SkuRank>, skus: &[SkuEntries]) -> Option<SkuRank> {
     while let Some(rank) = heap.peek() {
         if skus[rank.sku].remaining_count() == rank.left {

@@ -32,7 +32,6 @@ pub(crate) fn link_active_field(warehouse: impl Display) -> String {
     format!("IsActive in warehouse {warehouse}")
 }
 
-/// An update in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpdateInDoubt {
     /// SKU of the update, for the messages.
@@ -41,7 +40,6 @@ pub(crate) struct UpdateInDoubt {
     pub before: ShownFields,
     /// The same fields in the update, without the fields that the update does not name.
     pub requested: BTreeMap<String, Option<String>>,
-    /// Time of the request.
     pub sent_at: Timestamp,
     /// Time after the send for which the platform may still execute the update.
     pub quiet: Duration,

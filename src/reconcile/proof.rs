@@ -24,7 +24,6 @@ pub(crate) const TRUSTED_PAGE_SKUS: usize = 25;
 /// the time since boot starts again with each boot and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckTime {
-    /// Time of the request.
     pub at: Timestamp,
     /// Time of the request since boot.
     pub moment: Moment,
@@ -71,17 +70,13 @@ pub(crate) enum RefusalCause {
     Content,
     /// Unproved: the key works now, and nothing shows that it worked at the send. The call must be repeated.
     Unproved,
-    /// The key: it is refused.
     Refused,
-    /// Unknown, with the reason.
     NotKnown(String),
 }
 
-/// Judges the refusal of a call that was sent at `sent`.
-///
-/// The key last worked at `worked_at`. A probe after the refusal shows its state and the reason. Without
-/// `worked_at`, a key that returns between the refusal and the probe would make the last call of the outage
-/// appear wrong.
+/// Judges the refusal of a call that was sent at `sent`. The key last worked at `worked_at`. A probe after
+/// the refusal shows its state and the reason. Without `worked_at`, a key that returns between the refusal
+/// and the probe would make the last call of the outage appear wrong.
 pub(crate) fn judge_refusal(
     worked_at: Option<Moment>,
     sent: Moment,

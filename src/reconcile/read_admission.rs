@@ -24,7 +24,6 @@ const SAMPLE_ONE_IN: i64 = 50;
 pub(crate) struct StockLevelRead {
     /// Position at which its exchange began.
     pub began: Position,
-    /// Time of the request.
     pub sent_at: Timestamp,
     /// Shown quantity; `None` for the product without this warehouse.
     pub quantity: Option<Quantity>,
@@ -37,7 +36,6 @@ pub(crate) struct LastWrite {
     pub completed: Option<Position>,
     /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
-    /// Written quantity.
     pub target: Quantity,
     /// True if the write was accepted and no later read was taken for a fact.
     pub is_unconfirmed: bool,
@@ -45,10 +43,8 @@ pub(crate) struct LastWrite {
     pub first_mismatch_at: Option<Timestamp>,
 }
 
-/// The use of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadAdmission {
-    /// A fact.
     Fact,
     /// A fact: two reads agree that the platform does not show the accepted quantity.
     Contradiction,
@@ -91,13 +87,9 @@ impl LastWrite {
 /// An accepted write, as the choice of checks needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AcceptedWrite {
-    /// Exchange of the write.
     pub exchange_id: ExchangeId,
-    /// Warehouse id.
     pub warehouse_id: i64,
-    /// Used fact.
     pub before: Option<Quantity>,
-    /// Written quantity.
     pub target: Quantity,
     /// True if an earlier write of the stock level was seen at the platform.
     pub is_proven: bool,

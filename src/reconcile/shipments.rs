@@ -14,7 +14,6 @@ use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The knowledge of an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OrderFact<'a> {
     /// Not read just now: a read comes before any decision.
@@ -23,11 +22,9 @@ pub enum OrderFact<'a> {
     Unknown,
     /// The order has more lines than one answer holds, and the operation has no paging.
     Incomplete,
-    /// The order is known.
     Known(KnownOrder<'a>),
 }
 
-/// Order as just read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownOrder<'a> {
     /// Its readable lines. Another line is never sent and keeps none of these.
@@ -41,9 +38,7 @@ pub struct KnownOrder<'a> {
 /// A line of the request, stored with the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedLine {
-    /// Order line.
     pub line_item_id: LineItemId,
-    /// Units to ship.
     pub quantity: i64,
     /// Units left just before the send, if the platform stated them.
     pub left_before: Option<i64>,
@@ -186,8 +181,7 @@ fn describe_check(line: &ClaimedLine, left: &UnitsLeft) -> String {
 /// Its lines and quantities must be equal, and no other change may own it. `items` are the order lines and
 /// quantities of its items. `owner` is the change that the shipment belongs to already.
 ///
-/// # Errors
-/// A message with the difference.
+/// The error is a sentence with the difference.
 pub fn check_adoption(
     claimed: &[ClaimedLine],
     items: &[(LineItemId, i64)],

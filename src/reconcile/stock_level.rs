@@ -32,7 +32,6 @@ impl QuantityState {
 pub enum StockLevelKnowledge {
     /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 4).
     Unread,
-    /// A fresh fact.
     Known(QuantityState),
     /// A fresh fact that differs from the last accepted write; two reads agreed (docs/rules.md 11).
     Disputed(QuantityState),
@@ -59,11 +58,9 @@ code_enum! {
     pub enum CountPolicy {
         /// Both: sales since the count are subtracted.
         Merge = "merge",
-        /// The count.
         Local = "local",
         /// The platform; the change is rejected.
         Remote = "remote",
-        /// The operator decides.
         Ask = "ask",
     }
 }
@@ -71,9 +68,7 @@ code_enum! {
 /// The fact that a count is measured against (docs/rules.md 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountBase {
-    /// Fixed permanently.
     Known(QuantityState),
-    /// The next read fixes it.
     Awaited,
     /// No fact is near enough to the count.
     Missed,
@@ -86,7 +81,6 @@ pub enum CountBase {
 pub struct CountMark {
     /// Id of the count's change; ids are in the order of insertion.
     pub id: ChangeId,
-    /// Time of the insertion.
     pub created_at: Timestamp,
     /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
@@ -123,41 +117,33 @@ pub enum CountResolution {
     Mine,
     /// `resolve --use N`: N units at the fact of that moment; sales since then are subtracted.
     Exactly {
-        /// N.
         quantity: Quantity,
         /// Fact at the time of the decision.
         base: QuantityState,
     },
 }
 
-/// A count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Q: counted units.
     pub quantity: Quantity,
     /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
-    /// Base of the count.
     pub base: CountBase,
     /// Sum of the applied adjusts that were created after the count.
     pub applied_after: i64,
-    /// The operator's decision, if any.
     pub resolution: Option<CountResolution>,
 }
 
 /// The effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeEffect {
-    /// `quantity.set`
     Set(Count),
-    /// `quantity.adjust`, by this many units.
     Adjust(i64),
 }
 
 /// The part of a change in a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenState {
-    /// To be decided now.
     Pending,
     /// Waiting for the operator; a later count still cancels it (docs/rules.md 9).
     Held,
@@ -166,35 +152,26 @@ pub enum OpenState {
 /// An open change of the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelChange {
-    /// Row id.
     pub id: ChangeId,
-    /// Time of the insertion.
     pub created_at: Timestamp,
-    /// Pending or held.
     pub state: OpenState,
-    /// Requested effect.
     pub effect: ChangeEffect,
 }
 
 /// The complete input of a decision about one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockLevelInput<'a> {
-    /// Stock level, for the messages.
     pub stock_level: &'a StockLevel,
-    /// Known fact.
     pub fact: StockLevelKnowledge,
-    /// Last applied count.
     pub last_set: Option<CountMark>,
     /// Open changes, in the order of their ids.
     pub changes: &'a [StockLevelChange],
-    /// Policy of the warehouse.
     pub policy: CountPolicy,
 }
 
 /// The next action on a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StockLevelStep {
-    /// No change is executed.
     Nothing,
     /// The stock level must be read first.
     ReadFirst,
@@ -204,59 +181,42 @@ pub enum StockLevelStep {
     Write {
         /// Used fact, for O; `None` if the warehouse was not linked.
         from: Option<Quantity>,
-        /// Absolute quantity to send.
         to: Quantity,
     },
 }
 
-/// The decision on one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeDecision {
-    /// Completed by the step.
     Completes {
-        /// Explanation of the quantity.
         explanation: String,
     },
-    /// The operator must decide.
     Held {
-        /// Reason of the hold.
         reason: Reason,
-        /// Numbers and remedy.
         detail: String,
         /// Quantity that the change would write.
         mine: Option<i64>,
-        /// Quantity at the platform.
         theirs: Option<i64>,
     },
-    /// Rejected permanently.
     Rejected {
-        /// Reason of the rejection.
         reason: Reason,
-        /// Subject and remedy.
         detail: String,
     },
     /// A later count includes the change.
     Cancelled {
-        /// Reason of the cancellation.
         reason: Reason,
-        /// The later count.
         detail: String,
     },
 }
 
-/// A change with its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedChange {
-    /// Change id.
     pub id: ChangeId,
-    /// Decision.
     pub decision: ChangeDecision,
 }
 
 /// The plan of one stock level. A change without a decision keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockLevelPlan {
-    /// Action on the stock level.
     pub step: StockLevelStep,
     /// Decisions on its changes, in the order of their ids.
     pub decisions: Vec<DecidedChange>,

@@ -15,9 +15,7 @@ use crate::model::{ChangeId, Quantity};
 use crate::outbox::Reason;
 use std::collections::BTreeMap;
 
-/// Decides one stock level.
-///
-/// The input contains no change in flight or in doubt: the stock level waits while such a change exists.
+/// Decides one stock level, which waits while a change is in flight or in doubt: the input contains none.
 pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
     use StockLevelKnowledge::{
         AmbiguousSku, Disputed, Kit, Known, PossibleKit, UnknownSku, UnknownWarehouse, Unlinked, Unlisted,
@@ -133,9 +131,7 @@ impl<'a> PlanDraft<'a> {
         self.apply_adjusts(None)
     }
 
-    /// Returns the latest open count.
-    ///
-    /// Supersedes older counts, and counts older than the last applied count.
+    /// Returns the latest open count. Supersedes older counts, and counts older than the last applied count.
     fn latest_count(&mut self) -> Option<(&'a StockLevelChange, Count)> {
         let mut latest: Option<(&'a StockLevelChange, Count)> = None;
         for (change, count) in self.input.changes.iter().filter_map(as_count) {

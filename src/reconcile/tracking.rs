@@ -15,29 +15,23 @@ use std::time::Duration;
 /// A shipment item, as just read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemFact {
-    /// Item id.
     pub item_id: ShipmentItemId,
     /// Order line of the item, if the platform states it.
     pub line_item_id: Option<LineItemId>,
     /// True if the item has shipped.
     pub is_shipped: bool,
-    /// Tracking number of the item.
     pub tracking_number: Option<String>,
 }
 
-/// A line of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingItem {
-    /// Shipment item.
     pub item_id: ShipmentItemId,
     /// Values of the line, with the change's values as default.
     pub info: TrackingInfo,
 }
 
-/// Decides a tracking change by its shipment's items as just read; `None` asks for the read.
-///
-/// `Send` carries every item to name. An empty list means that all items have their number, and the change is
-/// applied without a call.
+/// Decides a tracking change by its shipment's items as just read; `None` asks for the read. `Send` carries
+/// every item to name; none if all have their number, and the change is applied without a call.
 pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
     let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
@@ -111,10 +105,8 @@ fn conflict_detail(item: ShipmentItemId, shown: &str, requested: &str) -> String
 /// Tracking number of each item of a shipment, if it has one.
 pub(crate) type ItemNumbers = BTreeMap<ShipmentItemId, Option<String>>;
 
-/// Judges a tracking without an answer by the checks of its shipment since, oldest first.
-///
-/// `claimed` are the items with their numbers. `HadNoEffect` may concern a part of the items; the next plan
-/// finds them.
+/// Judges a tracking without an answer by the checks of its shipment since, oldest first. `claimed` are the
+/// items with their numbers. `HadNoEffect` may concern a part of the items; the next plan finds them.
 pub(crate) fn settle_tracking(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,

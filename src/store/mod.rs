@@ -1,7 +1,7 @@
 //! Storage in SQLite, and in PostgreSQL for the tests: the only module with SQL beside the sandbox.
 //!
-//! Each file holds one concept. Method names begin with their noun, so completion after `outbox_` lists the
-//! operations on the outbox.
+//! Each file holds one concept. Method names begin with their noun, so completion after `outbox_`
+//! lists the operations on the outbox.
 //!
 //! | folder | subject |
 //! | --- | --- |
@@ -12,18 +12,18 @@
 //! | `views` | read-only rows for people and for the health judgement |
 //! | `control` | state of the daemon that is neither journal, fact nor change |
 //!
-//! A single process holds the lock beside the database ([`DatabaseLock`]). It migrates, writes facts and runs
-//! checkpoints; other programs read and insert changes. Inside the process one writer works at a time:
-//! [`Store::begin_write`] waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that
-//! reads first would fail at once after a write by another program, and SQLite applies no busy timeout to
-//! that failure.
+//! A single process holds the lock beside the database ([`DatabaseLock`]). It migrates, writes facts and
+//! runs checkpoints; other programs read and insert changes. Inside the process one writer works at a
+//! time: [`Store::begin_write`] waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred
+//! transaction that reads first would fail at once after a write by another program, and SQLite applies
+//! no busy timeout to that failure.
 //!
 //! [`Durability::Full`] syncs the write-ahead log at commit. It serves claims and outcomes of writes, which
-//! must survive a power cut. [`Durability::Normal`] does not sync: pages of facts can be read again. A killed
-//! process loses nothing with either.
+//! must survive a power cut. [`Durability::Normal`] does not sync: pages of facts can be read again. A
+//! killed process loses nothing with either.
 //!
-//! No transaction may stay open during a call to the platform, so [`WriteTransaction`] is not passed to code
-//! that awaits the network.
+//! No transaction may stay open during a call to the platform, so [`WriteTransaction`] is not passed
+//! to code that awaits the network.
 
 mod control;
 mod engine;

@@ -1,13 +1,12 @@
 //! Account binding of a database (docs/rules.md 21): its changes and facts are invalid in another account.
 //!
-//! The integration key names the account. Only its salted hash is stored, which shows a different key but
-//! does not reveal it.
+//! The integration key names the account. Only its salted hash is stored, which shows a different
+//! key but does not reveal it.
 
 use crate::store::{Result, Store, WriteTransaction};
 use sha2::{Digest, Sha256};
 use sqlx_macros::FromRow;
 
-/// Account binding.
 #[derive(Clone, Debug, FromRow)]
 pub struct AccountBinding {
     /// Base URL of the platform; `None`: never used.
@@ -43,7 +42,6 @@ impl AccountBinding {
 }
 
 impl Store {
-    /// Returns the account binding.
     pub async fn account_binding(&self) -> Result<AccountBinding> {
         let sql = "SELECT base_url, salt, key_digest FROM account_binding";
         self.fetch_one(sql, (), "read the account binding").await

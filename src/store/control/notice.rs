@@ -10,14 +10,11 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 
-/// Notice of one notifier.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct NoticeRow {
     /// Id: a position of the journal.
     pub id: i64,
-    /// Items, as JSON.
     pub batch: String,
-    /// Number of failed attempts.
     pub attempts: i64,
     /// Earliest next attempt, in milliseconds since 1970.
     pub next_ms: i64,
@@ -26,24 +23,16 @@ pub(crate) struct NoticeRow {
 /// Change that is to be told.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct NoticeChangeRow {
-    /// Change.
     pub id: ChangeId,
-    /// Key.
     pub key: LossyText,
-    /// SKU.
     pub sku: Option<LossyText>,
-    /// Warehouse.
     pub warehouse_id: Option<i64>,
-    /// State.
     pub state: ChangeState,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
 }
 
 impl NoticeChangeRow {
-    /// Returns the reason.
     pub(crate) fn reason(&self) -> Option<Reason> {
         self.reason.as_deref().and_then(Reason::from_code)
     }
@@ -159,7 +148,6 @@ impl WriteTransaction {
         self.execute(sql, (id, batch, due), "extend a notice").await
     }
 
-    /// Marks a notice as delivered.
     pub(crate) async fn notice_sent(&mut self, id: i64, at: Timestamp) -> Result<()> {
         let sql = "UPDATE notice SET sent_ms = $2, failure = NULL WHERE id = $1";
         self.execute(sql, (id, at), "record the delivery of a notice").await

@@ -10,12 +10,9 @@ use crate::store::{Result, Store, WriteTransaction};
 use serde_json::json;
 use sqlx_macros::FromRow;
 
-/// Paused job.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct PauseRow {
-    /// Name of the job.
     pub job: String,
-    /// Start, in milliseconds since 1970.
     pub since_ms: i64,
     /// End, in milliseconds since 1970; `None`: the pause ends with `tallyd resume`.
     pub until_ms: Option<i64>,
@@ -26,13 +23,11 @@ pub struct PauseRow {
 /// Begin or end of a pause in the journal.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct PauseEvent {
-    /// Name of the job.
     pub job: String,
     /// True for a begin, false for an end.
     pub is_pause: bool,
     /// End of the pause, in milliseconds since 1970, if it has one.
     pub until_ms: Option<i64>,
-    /// Reason of the pause.
     pub why: String,
     /// True if a scheduled start of the job passed since the begin of the pause.
     pub is_missed: bool,
@@ -137,8 +132,7 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Returns the pause of a job, as this transaction sees it. A claim reads it, so that no write leaves after
-    /// the pause was committed.
+    /// Returns the pause of a job for a claim, so that no write leaves after the pause was committed.
     pub(crate) async fn pause_of(&mut self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
         let sql = concat!(pauses_in_force!(), " AND job = $2");
         self.fetch_optional(sql, (now, job.as_str()), "read the pause of a job").await

@@ -11,14 +11,11 @@ use std::time::Duration;
 /// Age after which a request is deleted; no command waits that long.
 const RETENTION: Duration = Duration::from_secs(60 * 60);
 
-/// Unanswered request.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ControlRequestRow {
     /// Id; later requests have larger ids.
     pub id: i64,
-    /// Kind of request.
     pub kind: String,
-    /// Input, as JSON.
     pub input: String,
     /// Time of the request, RFC 3339.
     pub asked_at: String,

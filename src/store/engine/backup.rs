@@ -1,9 +1,9 @@
 //! Copies of the database: made during operation, verified and marked, and put back (docs/rules.md 20).
 //!
 //! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
-//! reader and the comparing reader see the same state. A copy is checked and compared with its original,
-//! table by table, before it gets its name. It is written under another name first, so a file with the final
-//! name is complete.
+//! reader and the comparing reader see the same state. A copy is checked and compared with its
+//! original, table by table, before it gets its name. It is written under another name first, so a file
+//! with the final name is complete.
 //!
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
@@ -29,16 +29,11 @@ const COPY_MODE: u32 = 0o640;
 /// Interval at which the growing file is polled for the copy's start and progress.
 const COPY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Verified copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedCopy {
-    /// Size in bytes.
     pub size_bytes: u64,
-    /// Number of compared tables.
     pub tables: usize,
-    /// Number of compared rows.
     pub rows: u64,
-    /// Position of the journal.
     pub position: Position,
 }
 
@@ -100,13 +95,11 @@ impl Store {
         }
     }
 
-    /// Puts a copy in the place of the database at a path, whose lock the caller holds. Returns the name under which
-    /// the database before is kept, with its log, and the number of changes of the copy in each state.
+    /// Puts a copy in the place of the database at a path, whose lock the caller holds. Returns the new name
+    /// of the database before, and the number of changes of the copy in each state.
     ///
-    /// The copy is read by SQLite, so a log beside it counts, and it is marked as restored before it is in place.
-    ///
-    /// # Errors
-    /// Fails, and changes nothing, if tallyd never worked on the copy, or another version did.
+    /// SQLite reads the copy, so a log beside it counts, and it is marked as restored before it is in place.
+    /// Nothing is changed if tallyd never worked on the copy, or another version did.
     pub(crate) async fn restore_copy(
         database: &Path,
         copy: &Path,

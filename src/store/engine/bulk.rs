@@ -1,5 +1,5 @@
-//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once, or `unnest` of an array for each
-//! column on PostgreSQL.
+//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once, or `unnest` of an
+//! array for each column on PostgreSQL.
 //!
 //! A statement crosses to the connection's thread and back, so one per row would be many times slower. One
 //! JSON text for all rows (`json_each`) is simpler and takes twice as long. The longer code pays only for
@@ -25,14 +25,12 @@ pub(in crate::store) struct BulkInsert<const COLUMNS: usize> {
     pub(in crate::store) target: &'static str,
     /// Conflict clause for rows that exist.
     pub(in crate::store) conflict_clause: &'static str,
-    /// Texts of the statements, with the conflict clause and without. They are built once because they are
-    /// thousands of characters long.
+    /// Texts of the statements, with the conflict clause and without, built once because they are long.
     pub(in crate::store) statements: OnceLock<[[String; ROWS_PER_STATEMENT.len()]; 2]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum RowConflicts {
-    /// Rows may exist.
     Possible,
     /// No row exists and none comes twice.
     ///

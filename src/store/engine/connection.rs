@@ -22,14 +22,12 @@ use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// Time for which a statement waits for another program's write transaction.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connection of a statement.
 #[derive(Debug)]
 pub(in crate::store) enum Connection {
     Sqlite(SqliteConnection),
     Postgres(ServerConnection),
 }
 
-/// Connection to a server.
 #[derive(Debug)]
 pub(in crate::store) struct ServerConnection {
     pub(super) connection: PgConnection,
@@ -129,9 +127,7 @@ impl Connection {
     }
 
     /// Begins a write transaction. It waits for other writers, so each of its statements sees all that was
-    /// committed before.
-    ///
-    /// On a server, a daemon's transaction begins only while it leads.
+    /// committed before. On a server, a daemon's transaction begins only while it leads.
     async fn begin_write(&mut self, durability: Durability, fence: &Fence) -> sqlx::Result<()> {
         // The texts are not kept prepared: SQLite applies a pragma when it is prepared, and a server takes both
         // statements in one message.
@@ -245,10 +241,8 @@ pub(super) struct ConnectionSlot {
 
 #[derive(Debug)]
 pub(in crate::store) enum SlotState {
-    /// Not opened yet.
     Unopened,
     Open(Connection),
-    /// Closed for good.
     Closed,
 }
 
@@ -318,8 +312,7 @@ impl ConnectionSlot {
     }
 }
 
-/// Connection in a write transaction. Dropped before its end, the transaction is rolled back before the
-/// connection becomes free.
+/// Connection in a write transaction. If dropped, it rolls back before the connection becomes free.
 #[derive(Debug)]
 pub(in crate::store) struct TransactionGuard(Option<ConnectionGuard>);
 
@@ -335,7 +328,6 @@ impl TransactionGuard {
         Ok(transaction)
     }
 
-    /// Commits as [`Connection::commit`] does.
     pub(super) async fn commit(mut self, notes_position: bool) -> sqlx::Result<Option<i64>> {
         let position = Connection::commit(&mut self, notes_position).await?;
         self.0 = None;

@@ -6,15 +6,12 @@ use sqlx::postgres::PgDatabaseError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Error of the database.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A statement or a commit failed.
     #[error("cannot {action}: {}{}", error_message(source), error_advice(source))]
     Sql {
-        /// Failed action, to follow "cannot".
         action: &'static str,
-        /// Cause.
         #[source]
         source: sqlx::Error,
     },
@@ -25,9 +22,7 @@ pub enum StoreError {
         opening_advice(database, source)
     )]
     Open {
-        /// The database.
         database: DatabaseLocation,
-        /// Cause.
         #[source]
         source: sqlx::Error,
     },
@@ -40,9 +35,7 @@ pub enum StoreError {
         }
     )]
     Migrate {
-        /// The database.
         database: DatabaseLocation,
-        /// Cause.
         #[source]
         source: MigrateError,
     },
@@ -54,28 +47,18 @@ pub enum StoreError {
          which the first reads fill",
         database.setting()
     )]
-    OtherSchema {
-        /// The database.
-        database: DatabaseLocation,
-        /// The first migration that differs.
-        version: i64,
-    },
-    /// The database does not exist.
+    OtherSchema { database: DatabaseLocation, version: i64 },
     #[error(
         "there is no database at {database}: check `{}`, or start `tallyd run` once, which creates it",
         database.setting()
     )]
-    Missing {
-        /// The database.
-        database: DatabaseLocation,
-    },
+    Missing { database: DatabaseLocation },
     /// The file at the path is no longer the open database.
     #[error(
         "the file {path} was {file_change} while tallyd used it. tallyd stops, because later writes would be lost, or \
          another tallyd could work beside it; restart it to use the file that is at this path now"
     )]
     FileReplaced {
-        /// Path of the file.
         path: PathBuf,
         /// Change of the file, to follow "was".
         file_change: &'static str,
@@ -88,12 +71,7 @@ pub enum StoreError {
         "the tallyd on {host} leads the database {database}, and only one process may work on it: stop that daemon \
          (`sudo systemctl stop tallyd`), or use a command that works beside it"
     )]
-    Led {
-        /// The database.
-        database: DatabaseLocation,
-        /// Host of the leader.
-        host: String,
-    },
+    Led { database: DatabaseLocation, host: String },
     /// A stored value of this kind is not one that this program writes.
     #[error("the database holds {0} that this version does not know: {1}")]
     UnknownValue(&'static str, String),
@@ -111,14 +89,7 @@ pub enum StoreError {
         "only {free_mib} MiB are free on the disk of {path}. Below {floor_mib} MiB no change is sent, because its \
          answer could not be stored. Free space; work continues by itself"
     )]
-    LowDiskSpace {
-        /// Path of the database.
-        path: PathBuf,
-        /// Free space in MiB.
-        free_mib: u64,
-        /// Required space in MiB.
-        floor_mib: u64,
-    },
+    LowDiskSpace { path: PathBuf, free_mib: u64, floor_mib: u64 },
     /// The database moved to another place.
     #[error("{sentence}")]
     Moved {
@@ -129,20 +100,12 @@ pub enum StoreError {
     },
     /// An action on a database, as a copy, a move or a replay, is not possible.
     #[error("cannot {action}: {reason}")]
-    Refused {
-        /// Refused action, to follow "cannot".
-        action: String,
-        /// Cause and remedy.
-        reason: String,
-    },
+    Refused { action: String, reason: String },
     /// A file operation beside the database failed.
     #[error("cannot {action} {path}: {source}")]
     File {
-        /// Failed action, to follow "cannot".
         action: &'static str,
-        /// Path of the file.
         path: PathBuf,
-        /// Cause.
         #[source]
         source: std::io::Error,
     },
@@ -200,14 +163,12 @@ impl StoreError {
         matches!(self, Self::Sql { source, .. } if is_of_database(source))
     }
 
-    /// Returns true if another daemon leads by now, or the server went back in time. This process then ends at
-    /// once.
+    /// Returns true if another daemon leads by now, or the server went back in time: this process must end.
     pub fn is_fenced(&self) -> bool {
         self.failure() == Some(Failure::Fenced)
     }
 
-    /// Returns true if a start should wait: another program must finish, free space must be made, or the server
-    /// must come back.
+    /// Returns true if a start should wait: for another program, for free space, or for the server.
     pub fn delays_start(&self) -> bool {
         matches!(self.failure(), Some(Failure::Busy | Failure::Full | Failure::Lost))
     }
@@ -238,7 +199,6 @@ impl StoreError {
 /// Failures of a database that are not the statement's fault, in one vocabulary for both engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// Another program holds a lock.
     Busy,
     /// The connection to the server is gone, or the server stops or starts.
     Lost,
@@ -248,13 +208,10 @@ enum Failure {
     CommitUnknown,
     /// Another daemon leads, or the server went back in time.
     Fenced,
-    /// The disk is full.
     Full,
     NoMemory,
     ReadOnly,
-    /// The disk reports an error.
     Disk,
-    /// The file cannot be opened.
     CannotOpen,
     /// The data is damaged, or the file is no database.
     Damaged,

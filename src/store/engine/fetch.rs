@@ -27,8 +27,6 @@ async fn first<R: SqlRow>(
     from.first_row(sql, values).await.context(action)
 }
 
-/// Implements the reading statements: all rows, the first row if there is one, one row, one column of all
-/// rows, and one value.
 macro_rules! fetch_methods {
     ($of:ty, $self:ident: $receiver:ty, $connection:expr) => {
         impl $of {
@@ -114,11 +112,8 @@ impl WriteTransaction {
         self.tx.change(sql, values).await.context(action)
     }
 
-    /// Runs a text that ends with `COMMIT`.
-    ///
-    /// That saves one round trip to the connection's thread. Only for
-    /// [`Durability::Normal`](crate::store::Durability::Normal), whose commits are not noted in the position
-    /// file.
+    /// Runs a text that ends with `COMMIT`, which saves a round trip to the connection's thread. Not for a
+    /// [`Durability::Full`](crate::store::Durability::Full) commit, whose position is noted in a file.
     pub(in crate::store) async fn commit_with(
         self,
         sql: &'static str,

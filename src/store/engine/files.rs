@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 pub(super) const GROUP_MODE: u32 = 0o660;
 
-/// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps
-/// its log beside the target. Lock, position file and watch use this path, so two paths to one database mean
-/// one database.
+/// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too. Lock,
+/// position file and watch use this path, so two paths to one database have the same ones.
 pub(super) fn resolve_path(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // Linux follows at most 40 links; a longer chain cannot be opened.
@@ -90,7 +89,6 @@ impl FileId {
     }
 }
 
-/// Format of the lock file.
 impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.device, self.inode)

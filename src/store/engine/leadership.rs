@@ -33,13 +33,11 @@ pub(crate) struct LeaderRow {
     pub heartbeat: i64,
     /// Time since the last heartbeat by the server's clock, in milliseconds. It decides nothing.
     pub silent_ms: i64,
-    /// Position of the journal.
     pub position: i64,
     /// Version of the schema: that of its newest migration.
     pub schema_version: Option<i64>,
     /// Name of the leader's lock file.
     pub instance_id: Option<String>,
-    /// Name of the leader's host.
     pub host_name: Option<String>,
     /// Time since it leads, by the server's clock.
     pub began_ms: Option<i64>,
@@ -50,7 +48,6 @@ pub(crate) struct LeaderRow {
 /// Name of the daemons of one lock file, of which at most one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DaemonName {
-    /// Name of the lock file.
     pub instance_id: String,
     /// Name of the host, as its kernel knows it.
     pub host_name: String,
@@ -59,7 +56,6 @@ pub(crate) struct DaemonName {
 impl DaemonName {
     /// Returns the name of the daemon that holds a lock.
     ///
-    /// # Errors
     /// Fails if the lock file cannot be read or written.
     pub(crate) fn from_lock(lock: &DatabaseLock) -> io::Result<Self> {
         Ok(Self { instance_id: lock.instance_id()?, host_name: host_name() })
@@ -67,7 +63,6 @@ impl DaemonName {
 
     /// Returns the name of the daemon of a database; `None` if none ran on this host.
     ///
-    /// # Errors
     /// Fails if the lock file cannot be read.
     pub(crate) fn of_database(path: &Path) -> io::Result<Option<Self>> {
         let instance_id = DatabaseLock::read_instance_id(path)?;
@@ -93,7 +88,6 @@ impl Fence {
         self.session_id.get().copied()
     }
 
-    /// Notes a committed position.
     pub(super) fn note(&self, position: Position) {
         self.position.fetch_max(position.0, Ordering::SeqCst);
     }
@@ -136,8 +130,8 @@ impl Store {
         }
     }
 
-    /// Returns who leads the schema of a server, and notes the position that this host saw. A server that went back
-    /// is known by it.
+    /// Returns who leads the schema of a server, and notes the position that this host saw. A server that
+    /// went back is known by it.
     pub(crate) async fn look_at_leader(&self) -> Result<LeaderRow> {
         let row = self.read_leader().await?;
         if let Some(file) = &self.position_file
@@ -191,8 +185,7 @@ impl Store {
 
     /// Shows standbys that this leader lives.
     ///
-    /// # Errors
-    /// [`StoreError::is_fenced`] if another tallyd leads.
+    /// Fails with [`StoreError::is_fenced`] if another tallyd leads.
     pub(crate) async fn heartbeat(&self) -> Result<()> {
         let Some(session_id) = self.fence.session_id() else { return Ok(()) };
         let sql = concat!(
@@ -245,8 +238,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the hosts that stood by or led within a day and are away, each with the time it was last seen. The leader
-    /// notes the hosts each minute.
+    /// Returns the hosts that stood by or led within a day and are away, each with the time it was last seen.
+    /// The leader notes the hosts each minute.
     pub(crate) async fn standbys_away(&self) -> Result<Vec<(String, i64)>> {
         if !self.is_shared() {
             return Ok(Vec::new());
@@ -269,10 +262,7 @@ impl Store {
         Ok(())
     }
 
-    /// Fails if a daemon of another lock leads. That of this one is dead.
-    ///
-    /// # Errors
-    /// [`StoreError::Led`].
+    /// Fails with [`StoreError::Led`] if a daemon of another lock leads; that of this one is dead.
     pub(super) async fn refuse_led(&self, lock: &DatabaseLock) -> Result<()> {
         let Some(row) = self.leader().await?.filter(LeaderRow::lives) else { return Ok(()) };
         let failed = StoreError::of_opening(self.location());

@@ -13,14 +13,12 @@ pub struct DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// Returns the location of a schema on a server. `path` names the lock and the position file that this
-    /// host keeps.
+    /// Returns the location of a schema on a server; `path` names the files that this host keeps.
     pub fn on_server(server: PostgresDatabase, path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), server: Some(Arc::new(server)) }
     }
 
-    /// Returns the path of the database file; with a server, the path to which the names of this host's files
-    /// are appended.
+    /// Returns the path of the database file; with a server, the beginning of the names of this host's files.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,8 +1,8 @@
 //! Lock beside the database: only its holder calls the platform, migrates or runs checkpoints.
 //!
-//! It is a kernel lock on a file of its own, not a pid file, so it ends with the process in every case. It is
-//! not taken on the database file, because closing another descriptor of that file would drop SQLite's own
-//! locks.
+//! It is a kernel lock on a file of its own, not a pid file, so it ends with the process in
+//! every case. It is not taken on the database file, because closing another descriptor of that
+//! file would drop SQLite's own locks.
 
 use super::files::{create_for_group, no_follow_options, resolve_path, with_suffix};
 use crate::store::FileId;
@@ -21,39 +21,30 @@ pub struct DatabaseLock {
     path: PathBuf,
 }
 
-/// State of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockState {
     /// The lock is free: no daemon runs.
     Free,
-    /// The lock is held.
     Held {
         /// Database file of the holder, as noted in the lock file.
         opened_file: Option<String>,
     },
 }
 
-/// Failure to take a lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// The lock is held.
     #[error(
         "another tallyd uses this database (lock {path}): \
          stop it first, or use a command that works beside the daemon"
     )]
-    Held {
-        /// Path of the lock file.
-        path: PathBuf,
-    },
+    Held { path: PathBuf },
     /// The lock file cannot be created or opened.
     #[error(
         "cannot acquire the lock {path}: {source}; check that the folder exists and is writable (the first start of \
          the systemd unit creates it)"
     )]
     File {
-        /// Path of the lock file.
         path: PathBuf,
-        /// Cause.
         #[source]
         source: std::io::Error,
     },
@@ -96,11 +87,8 @@ impl DatabaseLock {
         }
     }
 
-    /// Returns the random name of this lock, which it keeps. On a server it shows that a leader is this host's last
-    /// daemon, and dead.
-    ///
-    /// # Errors
-    /// Fails if the lock file cannot be read or written.
+    /// Returns the random name of this lock, which it keeps. On a server it shows that a leader is this
+    /// host's last daemon, and dead. Fails if the lock file cannot be read or written.
     pub(crate) fn instance_id(&self) -> io::Result<String> {
         if let Some(id) = noted_instance_id(&self.file)? {
             return Ok(id);

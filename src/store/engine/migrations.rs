@@ -19,8 +19,8 @@ use std::time::Duration;
 const WORDS_OF_SQLITE: &[(&str, &str)] =
     &[("BOOLEAN", "INTEGER"), ("now_ms()", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")];
 
-/// PostgreSQL's words for those of the shared files, in the order of their replacement. The collation "C" compares
-/// bytes like SQLite.
+/// PostgreSQL's words for those of the shared files, in the order of their replacement. The
+/// collation "C" compares bytes like SQLite.
 const WORDS_OF_POSTGRES: &[(&str, &str)] = &[
     (" STRICT, WITHOUT ROWID", ""),
     (" STRICT", ""),
@@ -113,9 +113,6 @@ impl Store {
 
 impl Store {
     /// Refuses to lead a server's schema that a newer version of tallyd made.
-    ///
-    /// # Errors
-    /// [`StoreError::Refused`].
     pub(crate) fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
         let known = OF_POSTGRES.iter().map(|migration| migration.version).max().unwrap_or_default();
         match row.schema_version {

@@ -1,18 +1,18 @@
 //! Move of a database to the other engine: every row with its id, compared table by table.
 //!
-//! At no moment may both databases lead, because each would send the same changes. So the order of the two
-//! commits is:
+//! At no moment may both databases lead, because each would send the same changes. So the
+//! order of the two commits is:
 //!
 //! 1. The target is filled and compared, but nobody can use it yet: a file has another name, a server has not
 //!    committed.
 //! 2. The source commits the mark (`moved_mark`). From here on it never leads again.
 //! 3. The target gets its position file, then its commit or its name.
 //!
-//! Before 2 an interrupted move leaves the source as it was. Between 2 and 3 neither side leads: the mark says
-//! that the move is to be repeated. The repetition copies the marked source again and changes nothing in it.
-//! The other order would leave two databases that lead, after a crash between the commits. A daemon that is
-//! started on the target meanwhile makes an empty database, which has no changes to send; the repetition refuses
-//! to overwrite it.
+//! Before 2 an interrupted move leaves the source as it was. Between 2 and 3 neither side leads: the mark
+//! says that the move is to be repeated. The repetition copies the marked source again and changes
+//! nothing in it. The other order would leave two databases that lead, after a crash between the commits.
+//! A daemon that is started on the target meanwhile makes an empty database, which has no changes to
+//! send; the repetition refuses to overwrite it.
 //!
 //! The source is locked against the writes of other programs until its mark is committed, so no change is lost
 //! between copy and mark. A target is never overwritten, also not the side that an earlier move left behind: the
@@ -39,12 +39,10 @@ const SEEDED_TABLES: [&str; 3] = ["journal_sequence", "quantity_policy", "accoun
 
 const ACTION: &str = "copy the tables";
 
-/// Result of a move.
 #[derive(Clone, Debug)]
 pub struct MoveReport {
     /// Copied tables; none if the database had moved there already.
     pub tables: Vec<MovedTable>,
-    /// Texts that PostgreSQL refuses.
     pub replaced: Vec<ReplacedText>,
     /// State of the source, as a sentence.
     pub sentence: String,
@@ -53,20 +51,16 @@ pub struct MoveReport {
 /// Copied table, equal in both databases.
 #[derive(Clone, Debug)]
 pub struct MovedTable {
-    /// Name.
     pub name: String,
-    /// Number of rows.
     pub rows: u64,
 }
 
-/// Both ends of a move.
 #[derive(Clone, Copy)]
 struct MoveEnds<'a> {
     from: &'a DatabaseLocation,
     to: &'a DatabaseLocation,
 }
 
-/// Database that is being filled.
 enum MoveTarget {
     File(Connection, PartialCopy),
     Server(Box<Store>, WriteTransaction),
@@ -76,7 +70,6 @@ enum MoveTarget {
 ///
 /// `progress` gets the number of finished steps and of all.
 ///
-/// # Errors
 /// Fails if a daemon runs on either side, if the target is not empty, and if a table differs.
 pub async fn move_database(
     from: &DatabaseLocation,
@@ -157,7 +150,6 @@ impl MoveEnds<'_> {
         matches!(salts, (Ok(source), Ok(target)) if source.salt == target.salt)
     }
 
-    /// Copies and compares all tables.
     async fn copy_all(
         self,
         source: &mut Connection,
@@ -289,8 +281,7 @@ impl MoveTarget {
         }
     }
 
-    /// Makes the target usable. Its position file comes first: without one, a start would take it for a copy of
-    /// another tool.
+    /// Makes the target usable: first its position file, without which a start would take it for a copy.
     async fn publish(self, ends: MoveEnds<'_>, position: Position) -> Result<()> {
         let path = resolve_path(ends.to.path());
         PositionFile::for_database(&path).create_synced(position);

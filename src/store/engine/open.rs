@@ -29,12 +29,10 @@ const CACHE_BESIDE_KIB: i64 = 4 * 1024;
 /// copy a page of an index several times in a load and sync four times as often.
 const CHECKPOINT_PAGES: &str = "4000";
 
-/// Size in bytes to which the write-ahead log is cut when it restarts. A reader with an old snapshot lets the
-/// log grow without limit, and SQLite would keep that size. 32 MiB are twice the growth between two
-/// checkpoints.
+/// Size in bytes to which the write-ahead log is cut when it restarts: twice the growth between two
+/// checkpoints. A reader with an old snapshot lets it grow without limit, and SQLite would keep that size.
 const LOG_MAX_BYTES: &str = "33554432";
 
-/// Handle of the database.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) writer: ConnectionSlot,
@@ -45,8 +43,7 @@ pub struct Store {
     /// Position file; `None` unless this process holds the lock.
     pub(super) position_file: Option<Arc<PositionFile>>,
     pub(super) fence: Arc<Fence>,
-    /// Path by which the lock's holder opened the database, and that of the lock, each with the identity of the file
-    /// then.
+    /// Paths of the database and of its lock, each with the identity of the file when it was opened.
     opened_files: Vec<(PathBuf, FileId)>,
     /// Person who decides with this handle; `None`: the daemon.
     pub(super) decider: Option<Arc<str>>,
@@ -55,8 +52,7 @@ pub struct Store {
 impl Store {
     /// Opens the database as the holder of the lock: creates a missing one and migrates the schema.
     ///
-    /// # Errors
-    /// [`StoreError::Led`] if a daemon of any host leads the schema of a server.
+    /// Fails with [`StoreError::Led`] if a daemon of any host leads the schema of a server.
     pub async fn open(location: impl Into<DatabaseLocation>, lock: &DatabaseLock) -> Result<Self> {
         Self::open_with(location, lock, StoreOptions::default()).await
     }
@@ -161,8 +157,7 @@ impl Store {
         Ok(())
     }
 
-    /// Opens the database beside a lock holder, to read and to insert changes, without migrations and
-    /// checkpoints.
+    /// Opens the database beside a lock holder, to read and insert, without migrations and checkpoints.
     pub async fn open_beside(location: impl Into<DatabaseLocation>) -> Result<Self> {
         let (location, opening) = (location.into(), StoreOptions::default());
         let mut store = match location.server() {
@@ -186,10 +181,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Creates an empty mirror in a new file, as the target of a replay.
-    ///
-    /// It needs no lock, because no other program knows the file. It holds no exchanges, so foreign keys are
-    /// not checked.
+    /// Creates an empty mirror in a new file, as the target of a replay. It needs no lock, because no other
+    /// program knows the file. It holds no exchanges, so foreign keys are not checked.
     pub async fn create_unlocked(path: &Path) -> Result<Self> {
         std::fs::File::create_new(path).map_err(StoreError::of_file("create the new file", path))?;
         let store = Self::open_unlocked(path).await?;
@@ -340,8 +333,7 @@ impl Store {
     }
 }
 
-/// Returns the options of every connection; only the holder of the lock creates the file and runs
-/// checkpoints.
+/// Returns the options of every connection; only the lock's holder creates the file and runs checkpoints.
 fn connect_options(path: &Path, holder: bool) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)

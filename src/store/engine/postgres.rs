@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A statement in PostgreSQL's words.
 pub(super) struct Statement {
     pub(super) text: Arc<str>,
     /// Numbers of the values in the text that it came from: `$1` is the first of them.
@@ -15,8 +14,8 @@ static STATEMENTS: Mutex<BTreeMap<String, Arc<[Statement]>>> = Mutex::new(BTreeM
 
 /// Returns the statements of a text.
 ///
-/// PostgreSQL prepares them one by one. A statement is kept by its text with the number of its values, so each has its
-/// own numbers only.
+/// PostgreSQL prepares them one by one. A statement is kept by its text with the number of its values, so
+/// each has its own numbers only.
 pub(super) fn statements(text: &str) -> Arc<[Statement]> {
     let mut known = STATEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(statements) = known.get(text) {

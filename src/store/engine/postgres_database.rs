@@ -15,8 +15,8 @@ const STATEMENT_CACHE_SIZE: usize = 500;
 /// transaction holds up all others, also one whose host is gone.
 const LOST_CLIENT_TIMEOUT: &str = "10s";
 
-/// Time in which a server must take a connection. The kernel would wait for two minutes for a host that is gone, and
-/// notice its return as late.
+/// Time in which a server must take a connection. The kernel would wait for two minutes for a host that is
+/// gone, and notice its return as late.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parameters of an address, after its `?`. Another one would be ignored, and its value shown in the log.
@@ -36,8 +36,7 @@ impl PostgresDatabase {
     ///
     /// The server's certificate is verified, unless the server is on this machine.
     ///
-    /// # Errors
-    /// Returns a sentence that tells how to write the address or the name.
+    /// The error is a sentence that tells how to write the address or the name.
     pub fn new(url: &str, schema: &str) -> Result<Self, String> {
         let database = Self { url: url.to_owned(), schema: Self::check_schema(schema)?, password: None };
         if url_has_password(url) {
@@ -65,11 +64,10 @@ impl PostgresDatabase {
         Ok(database)
     }
 
-    /// Checks the name of a schema, which stands in settings and statements as it is. With `_programs` it is the
-    /// name of a role, of which PostgreSQL takes 63 bytes.
+    /// Checks the name of a schema, which stands in settings and statements as it is. With `_programs` it is
+    /// the name of a role, of which PostgreSQL takes 63 bytes.
     ///
-    /// # Errors
-    /// Returns a sentence that tells how to write the name.
+    /// The error is a sentence that tells how to write the name.
     pub(crate) fn check_schema(name: &str) -> Result<String, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins_well = !name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with("pg_");
@@ -88,7 +86,6 @@ impl PostgresDatabase {
         Self { password, ..self }
     }
 
-    /// Returns the address.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -130,7 +127,6 @@ impl PostgresDatabase {
 
     /// Returns the options of any program's connection to the server.
     ///
-    /// # Errors
     /// Fails if the address is malformed.
     pub fn bare_options(&self) -> sqlx::Result<PgConnectOptions> {
         let mut options: PgConnectOptions = self.url.parse()?;
@@ -153,8 +149,7 @@ impl PostgresDatabase {
         self.bare_options().is_ok_and(|options| is_socket(&options))
     }
 
-    /// Returns the name by which the connection of a standby on a host is known to the server, which keeps 63
-    /// bytes of it.
+    /// Returns the name of a standby's connection, of which the server keeps 63 bytes.
     pub(super) fn standby_name(&self, host_name: &str) -> String {
         let name = format!("standby {}@{host_name}", self.schema);
         name.chars().filter(char::is_ascii).take(63).collect()
@@ -224,7 +219,6 @@ impl fmt::Debug for PostgresDatabase {
     }
 }
 
-/// Access of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,

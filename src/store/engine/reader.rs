@@ -10,8 +10,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::time::Duration;
 
-/// Opens a read-only connection beside the holder of the lock and begins a transaction that sees the present
-/// state.
+/// Opens a read-only connection and begins a transaction that sees the present state.
 pub(in crate::store) async fn open_snapshot(location: &DatabaseLocation) -> Result<Connection> {
     let mut reader = open_reader(location).await?;
     let begin = match reader {

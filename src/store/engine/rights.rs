@@ -1,8 +1,8 @@
 //! Roles of an account's schema and their rights, as SQL for `psql`.
 //!
-//! The grants on tables stand in `migrations/postgres/0009_rights.sql` too, because no table exists before the
-//! first start. `programs_have_the_same_rights_whichever_comes_first` compares both. Default privileges would
-//! grant rights on every table.
+//! The grants on tables stand in `migrations/postgres/0009_rights.sql` too, because no table exists before
+//! the first start. `programs_have_the_same_rights_whichever_comes_first` compares both. Default privileges
+//! would grant rights on every table.
 
 use super::postgres_database::PostgresDatabase;
 use sqlx::postgres::PgConnectOptions;
@@ -12,7 +12,6 @@ impl PostgresDatabase {
     ///
     /// It may run before and after the first start, and again.
     ///
-    /// # Errors
     /// Fails if the address is malformed.
     pub(crate) fn rights_sql(&self) -> sqlx::Result<String> {
         let options: PgConnectOptions = self.url().parse()?;

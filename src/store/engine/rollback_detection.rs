@@ -1,5 +1,4 @@
-//! Detection of a rolled-back database: a restored copy, or a file of another tool or machine
-//! (docs/backup.md).
+//! Detection of a rolled-back database: a restored copy, or a file of another tool or machine (docs/backup.md).
 //!
 //! The calls made between the copy and the restore are unknown. A change of the copy may have been sent, and a
 //! count would undo what happened since. All of them are therefore held until a person decides. The trip that

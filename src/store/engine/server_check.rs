@@ -27,12 +27,9 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// Difference of the clocks with which no daemon starts.
 const CLOCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// Properties of a usable server.
 #[derive(Clone, Debug)]
 pub struct ServerReport {
-    /// Version of the server.
     pub version: String,
-    /// Role of the connections.
     pub role: String,
     /// Warning about a difference of the clocks.
     pub clock_warning: Option<String>,
@@ -43,7 +40,6 @@ pub struct ServerReport {
 impl DatabaseLocation {
     /// Checks the server as the daemon's start does, and its notifications; `None` for a file.
     ///
-    /// # Errors
     /// Fails with [`StoreError::Refused`] if the daemon cannot work with the server.
     pub async fn check_server(&self, clock: &dyn Clock) -> Result<Option<ServerReport>> {
         let Some(server) = self.server() else { return Ok(None) };
@@ -58,10 +54,8 @@ impl DatabaseLocation {
 }
 
 impl Store {
-    /// Returns a warning if the clocks of the server and of this host differ by more than 2 s; `None` for a file.
-    ///
-    /// # Errors
-    /// Fails with [`StoreError::Refused`] if they differ by more than 30 s.
+    /// Returns a warning if the clocks of the server and of this host differ by more than 2 s; `None` for a
+    /// file. Fails with [`StoreError::Refused`] if they differ by more than 30 s.
     pub(crate) async fn check_clocks(&self, clock: &dyn Clock) -> Result<Option<String>> {
         if self.location().server().is_none() {
             return Ok(None);
@@ -152,7 +146,6 @@ pub(super) async fn refuse_pooler(location: &DatabaseLocation, server: &Postgres
     Ok(())
 }
 
-/// Connects to read.
 pub(super) async fn connect(location: &DatabaseLocation, server: &PostgresDatabase) -> Result<Connection> {
     let connector = server.connector(Access::Read).opening(location)?;
     connector.connect().await.map(Connection::postgres).opening(location)

@@ -1,7 +1,7 @@
 //! Rows of any table in one form for both engines: to move, compare and hash them.
 //!
-//! A row is a list of [`StoredValue`]s. A flag is 0 or 1, as in SQLite; a fraction has no negative zero, which
-//! SQLite does not store.
+//! A row is a list of [`StoredValue`]s. A flag is 0 or 1, as in SQLite; a fraction has no negative
+//! zero, which SQLite does not store.
 //!
 //! PostgreSQL refuses some texts that SQLite stores: bytes that are no UTF-8, U+0000, and in JSON `\u0000` or
 //! half a surrogate pair. Each becomes U+FFFD, as every command shows the first of them already. A refusal
@@ -40,9 +40,7 @@ GROUP BY c.relname ORDER BY max(l.n), c.relname";
 /// Text that PostgreSQL refuses, stored with U+FFFD in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplacedText {
-    /// Table.
     pub table: String,
-    /// Column.
     pub column: String,
     /// First column of the row and its value, such as `id 17`.
     pub row: String,
@@ -104,8 +102,7 @@ pub(super) fn file_and_server<'a>(
     }
 }
 
-/// Returns the tables and columns of both databases, of which one is a file. Each engine has some of its own, and
-/// programs may add theirs.
+/// Returns the tables and columns that a file and a server share; each has others of its own.
 pub(super) async fn shared_tables(one: &mut Connection, other: &mut Connection) -> Result<Vec<TableColumns>> {
     let (file, server) = file_and_server(one, other);
     let names: Vec<(String,)> = server.rows(TABLES_IN_ORDER, ()).await.context("list the tables")?;

@@ -38,7 +38,6 @@ pub(crate) struct DatabaseWatch(WriteSignal);
 enum WriteSignal {
     /// inotify on the write-ahead log and on the directory entries of the database file.
     Log(AsyncFd<OwnedFd>),
-    /// Notifications of a server.
     Server {
         server: PostgresDatabase,
         listener: Option<PgListener>,
@@ -66,7 +65,6 @@ impl ReleaseWatch {
 /// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct NewEntries {
-    /// Id of the newest change.
     pub change: i64,
     /// Position of the last decision of a person: on a change, a brake, a quarantined entry, an ordered
     /// wait or a job, or position of the end of a pause.
@@ -78,10 +76,8 @@ pub(crate) struct NewEntries {
 }
 
 impl Store {
-    /// Returns the newest entries; of decisions only one after the position `last_seen`.
-    ///
-    /// A single statement reads all, because each statement crosses to the connection's thread and a query
-    /// follows every commit.
+    /// Returns the newest entries; of decisions only one after the position `last_seen`. A single statement
+    /// reads all, because each statement crosses to the connection's thread and a query follows every commit.
     pub(crate) async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
                           coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5, $6, $7)), 0) AS decision,

@@ -9,10 +9,9 @@ use crate::model::Position;
 use crate::store::Result;
 use std::sync::Arc;
 
-/// Promise of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives a power cut (`synchronous=FULL`).
+    /// Survives a power cut, because it syncs (`synchronous=FULL`).
     Full,
     /// Survives the process (`synchronous=NORMAL`). A power cut may take the last commits, never the file.
     Normal,
@@ -30,8 +29,7 @@ pub struct WriteTransaction {
 }
 
 impl Store {
-    /// Waits for the writer connection and begins a write transaction, which must end before the next call to
-    /// the platform.
+    /// Waits for the writer and begins a write transaction, which must end before the next call.
     pub async fn begin_write(&self, durability: Durability) -> Result<WriteTransaction> {
         let writer = self.writer.acquire().await.context("begin a write transaction")?;
         let begun = TransactionGuard::begin(writer, durability, &self.fence).await;
@@ -55,8 +53,8 @@ impl WriteTransaction {
 
     /// Allows pauses between statements. Otherwise a server ends the transaction after 10 s without one.
     ///
-    /// A leader's heartbeat waits for the transaction, which therefore is one itself: a standby that waited for it
-    /// does not take the lead.
+    /// A leader's heartbeat waits for the transaction, which therefore is one itself: a standby that waited
+    /// for it does not take the lead.
     pub async fn allow_pauses(&mut self) -> Result<()> {
         const ACTION: &str = "allow pauses in a transaction";
         if !self.is_on_server() {
@@ -71,7 +69,6 @@ impl WriteTransaction {
         }
     }
 
-    /// Commits the transaction.
     pub async fn commit(self) -> Result<()> {
         let committed = self.tx.commit(self.position_file.is_some()).await.context("commit")?;
         if let Some(position) = committed.map(Position) {

@@ -10,7 +10,6 @@ use sqlx_macros::FromRow;
 /// Exchange with its bodies, as `journal show` and `journal export` print it.
 #[derive(Clone, Debug)]
 pub(crate) struct ExchangeDetail {
-    /// Columns of the exchange.
     pub row: ExchangeDetailRow,
     /// Body of the request; `None` where it had none or was pruned.
     pub request: Option<String>,
@@ -18,19 +17,14 @@ pub(crate) struct ExchangeDetail {
     pub response: Option<String>,
 }
 
-/// Columns of an exchange.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ExchangeDetailRow {
     /// Columns that `job show` prints too.
     #[sqlx(flatten)]
     pub exchange: ExchangeRow,
-    /// Position at which it ended.
     pub ended: Option<i64>,
-    /// Run.
     pub run_id: i64,
-    /// Job of the run.
     pub job: String,
-    /// Trigger of the run.
     pub trigger: String,
     /// True if the answer was accepted but not applied.
     pub is_ignored: bool,
@@ -44,19 +38,12 @@ pub(crate) struct ExchangeDetailRow {
 /// Change carried by an exchange of a run.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct RunChange {
-    /// Exchange.
     pub exchange_id: i64,
-    /// Key of the change.
     pub key: LossyText,
-    /// Kind.
     pub kind: LossyText,
-    /// Current state.
     pub state: String,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// Quantity written for the change.
     pub written: Option<i64>,
 }
 
@@ -109,8 +96,8 @@ impl Store {
         self.fetch_value(sql, (i64::from(count),), "find the newest entries").await
     }
 
-    /// Returns the changes that exchanges of a run carried, with their current state: those of the exchanges after one
-    /// position, up to another.
+    /// Returns the changes that exchanges of a run carried, with their current state: those of the exchanges
+    /// after one position, up to another.
     pub(crate) async fn run_changes(&self, run: RunId, after: i64, to: i64) -> Result<Vec<RunChange>> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = $1 AND e.id > $2 AND e.id <= $3 \

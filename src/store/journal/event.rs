@@ -1,8 +1,8 @@
 //! Events of the journal: decisions, appended before their effects (docs/rules.md 37).
 //!
-//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release and of a
-//! completely read list. The detail holds everything that a replay needs, because a replay reads neither
-//! changes nor the clock.
+//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release
+//! and of a completely read list. The detail holds everything that a replay needs, because a replay
+//! reads neither changes nor the clock.
 
 use crate::model::{Position, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};

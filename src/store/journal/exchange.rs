@@ -12,8 +12,7 @@ use std::time::Duration;
 /// than the lookup, and most pages of a quiet account are unchanged.
 const LARGE_BODY_BYTES: usize = 16 * 1024;
 
-/// SQL: stores a body once. $1 is its digest, $2 its size, $3 its packed bytes; the latter two are NULL if it may
-/// be stored.
+/// SQL: stores a body once, by digest, size and packed bytes; the latter two are NULL if it may be stored.
 macro_rules! insert_body {
     () => {
         "INSERT INTO body (digest, size, packed) SELECT $1, $2, $3 WHERE CAST($2 AS BIGINT) IS NOT NULL \
@@ -56,7 +55,6 @@ fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyV
     Ok((body.map(|body| body.digest.to_vec()), size, packed.map(|body| body.packed)))
 }
 
-/// Returns the values of [`begin_exchange`].
 fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<impl SqlValues<'a>> {
     let (digest, size, packed) = body_values(begun.body.map(DigestedBody::from), true)?;
     let (run, sent_at, sent_moment) = (begun.run_id, begun.sent_at, begun.sent_moment);
@@ -67,7 +65,6 @@ fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<imp
 /// Call whose reservation in the quota may still count.
 #[derive(Clone, Debug)]
 pub struct UsedReservation {
-    /// Operation.
     pub operation: Operation,
     /// Time since boot at which it was answered or given up; `None`: unknown.
     pub answered_moment: Option<Moment>,
@@ -108,8 +105,7 @@ impl Store {
 
     /// Returns age and operation of each 400 in the bad-request budget younger than `within`, oldest first.
     ///
-    /// Ages of this boot come from moments, because the calendar may have been set since. Ages of other boots
-    /// come from the calendar.
+    /// Ages of this boot come from moments, because the calendar may have been set since.
     pub(crate) async fn exchange_bad_requests(
         &self,
         boot_id: &str,
@@ -130,7 +126,6 @@ impl Store {
         Ok(known.collect())
     }
 
-    /// Returns the limiter's persisted state.
     pub(crate) async fn limiter_state(&self) -> Result<Option<String>> {
         Ok(self.fetch_column("SELECT state FROM limiter_state", (), "read the limiter's state").await?.pop())
     }
@@ -236,7 +231,6 @@ impl WriteTransaction {
         self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
     }
 
-    /// Stores the limiter's state.
     pub(crate) async fn limiter_state_store(&mut self, state: &str) -> Result<()> {
         let sql = "INSERT INTO limiter_state (id, state) VALUES (1, $1) \
                    ON CONFLICT (id) DO UPDATE SET state = excluded.state \

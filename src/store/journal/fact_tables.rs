@@ -14,10 +14,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 
-/// Table of facts.
 #[derive(Clone, Copy, Debug)]
 pub struct FactTable {
-    /// Name.
     pub name: &'static str,
     key: &'static [&'static str],
     /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
@@ -83,7 +81,6 @@ pub const FACT_TABLES: &[FactTable] = &[
     fact_table("parked", &["exchange_id", "record", "why"]),
 ];
 
-/// Row of facts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FactRow {
     /// Key columns, as a JSON list.
@@ -92,10 +89,8 @@ pub(crate) struct FactRow {
     pub row: String,
 }
 
-/// Row that differs.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowDifference {
-    /// Key of the row.
     pub key: Value,
     /// Differing columns before; null where there was no such row.
     pub before: Value,
@@ -106,13 +101,11 @@ pub struct RowDifference {
 /// Comparison of a table's two states.
 #[derive(Clone, Debug)]
 pub struct TableComparison {
-    /// Table.
     pub table: &'static str,
     /// Number of rows, before and after.
     pub rows: (usize, usize),
     /// Hash of all rows, before and after.
     pub hashes: (String, String),
-    /// Rows that differ.
     pub differences: Vec<RowDifference>,
 }
 

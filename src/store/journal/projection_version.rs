@@ -1,8 +1,8 @@
 //! Projection versions, and the exchanges that another version may read better.
 //!
-//! Each session stores its projection version. If a session's version differs from the last one, the journal
-//! holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again, and a
-//! replay applies them there too.
+//! Each session stores its projection version. If a session's version differs from the last one, the
+//! journal holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again,
+//! and a replay applies them there too.
 
 use super::detail::exchange_details;
 use crate::model::{CallEffect, ExchangeId, Operation, Position};
@@ -20,13 +20,11 @@ pub(crate) struct ParkedRow {
     pub record: i64,
     /// Part that could not be read.
     pub why: String,
-    /// Record as received, truncated.
     pub raw: String,
 }
 
-/// Returns true for operations whose answers are not applied again. The answer of a write was used when its
-/// change was decided. A page of SKUs shares them with other, possibly newer pages, and the next poll reads
-/// them within minutes.
+/// Returns true for operations whose answers are not applied again: the answer of a write was used when its
+/// change was decided, and SKUs may be on newer pages.
 fn is_not_reapplied(operation: Operation) -> bool {
     operation.effect() == CallEffect::Write
         || matches!(operation, Operation::GetProductBalances | Operation::GetProducts)
@@ -39,8 +37,7 @@ impl JournalReader {
         Ok(self.fetch_column(sql, (), "read the projection version of the mirror").await?.pop())
     }
 
-    /// Refuses a position before the last change of the projection version. This version reads the journal
-    /// before that change differently.
+    /// Refuses a position before the last change of the projection version, which reads it differently.
     pub(super) async fn projection_reaches(&mut self, to: Position) -> Result<()> {
         let sql = "SELECT max(position) FROM event WHERE kind = $1";
         let values = (PROJECTION_CHANGED,);

@@ -1,30 +1,23 @@
 //! Pruning of the journal: bodies are deleted by age and size, identities stay.
 //!
-//! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name,
-//! events. Kept while needed: bodies of requests and checks of an open change, and bodies that another
-//! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
-//! are before the last snapshot but one and older than 25 hours. The bad-request budget and the units at risk
-//! count a day.
+//! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name, events.
+//! Kept while needed: bodies of requests and checks of an open change, and bodies that another projection
+//! version applied again, until a snapshot after that. Exchanges of reads are deleted once they are before the
+//! last snapshot but one and older than 25 hours. The bad-request budget and the units at risk count a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{PROJECTION_CHANGED, Result, SnapshotRow, Store, WriteTransaction};
 use std::time::Duration;
 
-/// Age up to which exchanges of reads are kept: the day of the bad-request budget (*Limits*) and one hour
-/// more.
+/// Age up to which exchanges of reads are kept: the day of the bad-request budget and an hour.
 const READ_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// Number of deleted rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedRows {
-    /// Distinct bodies.
     pub bodies: u64,
-    /// Exchanges.
     pub exchanges: u64,
-    /// Runs without exchanges.
     pub runs: u64,
-    /// Rows of stock level history.
     pub history: u64,
 }
 
@@ -41,7 +34,6 @@ impl PrunedRows {
 }
 
 impl Store {
-    /// Returns the last snapshot's row.
     pub(crate) async fn snapshot_last(&self) -> Result<Option<SnapshotRow>> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
@@ -55,10 +47,8 @@ impl Store {
         self.fetch_value(sql, (after, to), "check for bodies to delete").await
     }
 
-    /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
-    ///
-    /// Within a session, consecutive calls are compared with the time since boot. Between sessions, only
-    /// backward jumps count.
+    /// Returns the largest jump of the calendar since the last snapshot, in milliseconds. Within a session,
+    /// consecutive calls are compared with the time since boot. Between sessions, only backward jumps count.
     pub(crate) async fn clock_jump(&self) -> Result<i64> {
         let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
                        SELECT CASE WHEN session_id = lag(session_id) OVER after_each \

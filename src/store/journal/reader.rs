@@ -11,7 +11,6 @@ use crate::store::engine::reader::open_snapshot;
 use crate::store::{DatabaseLocation, PROJECTION_CHANGED, Result, StoreError};
 use sqlx_macros::FromRow;
 
-/// Read-only database.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
     pub(in crate::store) connection: Connection,
@@ -24,35 +23,26 @@ pub(crate) enum JournalEntry {
     Begun(RecordedRequest),
     /// End of an exchange, with or without an answer.
     Ended(RecordedRequest, RecordedEnd),
-    /// Decision.
     Event(JournalEvent),
     /// Exchange that another projection version applied again, at the position of that decision.
     Reapplied(RecordedRequest, RecordedEnd, Position),
 }
 
-/// Request of an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedRequest {
     /// Exchange; its id is the position at which it began.
     pub id: ExchangeId,
-    /// Operation.
     pub operation: Operation,
-    /// Path and query.
     pub target: String,
     /// Body of the request; empty where it had none.
     pub body: Vec<u8>,
-    /// Time of sending.
     pub sent_at: Timestamp,
-    /// Time of sending since boot.
     pub sent_moment: Moment,
 }
 
-/// End of an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedEnd {
-    /// Position at which it ended.
     pub position: Position,
-    /// Verdict, in the journal's spelling.
     pub verdict: String,
     /// HTTP status, if an answer came.
     pub status: Option<i64>,
@@ -63,22 +53,16 @@ pub(crate) struct RecordedEnd {
 /// Event in the journal, such as a decision.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct JournalEvent {
-    /// Position.
     pub position: i64,
-    /// Time.
     pub at_ms: i64,
-    /// Kind.
     pub kind: String,
-    /// Subject.
     pub subject: String,
-    /// Detail, as JSON.
     pub detail: Option<String>,
     /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
     pub decided_by: Option<String>,
 }
 
 impl JournalEntry {
-    /// Returns the position.
     pub(crate) fn position(&self) -> Position {
         match self {
             JournalEntry::Begun(request) => Position(request.id.0),
@@ -95,15 +79,12 @@ impl JournalReader {
         Ok(Self { connection: open_snapshot(&location.into()).await? })
     }
 
-    /// Returns the journal's last position.
     pub(crate) async fn last_position(&mut self) -> Result<Position> {
         self.fetch_value("SELECT position FROM journal_sequence", (), "read the journal's position").await
     }
 
-    /// Returns the journal's position at `at`: the last one before any later entry.
-    ///
-    /// Positions define the order, so an entry that a clock set back dated earlier than its predecessors does
-    /// not count.
+    /// Returns the journal's position at `at`: the last one before any later entry. Positions define the
+    /// order, so an entry that a clock set back dated earlier than its predecessors does not count.
     pub(crate) async fn position_at(&mut self, at: Timestamp) -> Result<Position> {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > $1 \

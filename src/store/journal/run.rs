@@ -5,10 +5,8 @@ use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp, cut_reason};
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 
-/// Result of a session's start.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionStart {
-    /// Session.
     pub session_id: i64,
     /// Number of runs that a crash left open and that are now closed as interrupted.
     pub interrupted_runs: u64,
@@ -21,36 +19,25 @@ pub struct SessionStart {
 /// Configuration of a job, for the view `job_health`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobSchedule {
-    /// Job.
     pub job: JobKind,
     /// True if its schedule is armed.
     pub enabled: bool,
     /// Longest gap in its schedule, in milliseconds.
     pub interval_ms: Option<i64>,
-    /// Next due time.
     pub next_due: Option<Timestamp>,
 }
 
 /// Run, as `job list` and `job show` print it.
 #[derive(Clone, Debug, FromRow)]
 pub struct RunRow {
-    /// Id.
     pub id: i64,
-    /// Job.
     pub job: String,
-    /// Trigger.
     pub trigger: String,
-    /// Input, as JSON.
     pub input: Option<String>,
-    /// Start.
     pub started_ms: i64,
-    /// End.
     pub ended_ms: Option<i64>,
-    /// Outcome.
     pub outcome: String,
-    /// Summary, one line.
     pub summary: Option<String>,
-    /// Number of exchanges.
     pub exchanges: i64,
 }
 
@@ -59,23 +46,15 @@ pub struct RunRow {
 pub struct ExchangeRow {
     /// Id: the position at which it began.
     pub id: i64,
-    /// Operation.
     pub operation: String,
-    /// Path and query.
     pub target: String,
     /// Priority class (lane) of its reservation.
     pub lane: String,
-    /// Time of sending.
     pub sent_ms: i64,
-    /// Time of the answer.
     pub answered_ms: Option<i64>,
-    /// Verdict.
     pub verdict: Option<String>,
-    /// HTTP status.
     pub status: Option<i64>,
-    /// Error message.
     pub message: Option<String>,
-    /// Number of parked records.
     pub parked: i64,
 }
 
@@ -97,7 +76,6 @@ impl Store {
         self.fetch_all(sql, (job.map(JobKind::as_str), i64::from(limit)), "list the runs").await
     }
 
-    /// Returns a run.
     pub(crate) async fn run_show(&self, id: RunId) -> Result<Option<RunRow>> {
         let sql = concat!(run_rows!(), " WHERE r.id = $1");
         self.fetch_optional(sql, (id.0,), "read a run").await
@@ -133,8 +111,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Begins a session and closes what the last one left open: runs and exchanges end as interrupted,
-    /// changes left `sending` become in doubt. The session of a
-    /// leader has its id already.
+    /// changes left `sending` become in doubt. The session of a leader has its id already.
     pub async fn session_begin(
         &mut self,
         boot_id: &str,
@@ -173,8 +150,7 @@ impl WriteTransaction {
         self.execute(sql, values, "store the version and machine of a session").await
     }
 
-    /// Closes the changes, runs and exchanges that an interrupted session left open. Returns the numbers of
-    /// changes and runs.
+    /// Closes what an interrupted session left open, and returns the numbers of changes and runs.
     async fn recover_interrupted(&mut self, at: Timestamp, moment: Moment) -> Result<(u64, u64)> {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
                           state_changed_ms = $1, detail = $2 \
@@ -218,7 +194,6 @@ impl WriteTransaction {
         self.execute(sql, (job.as_str(), due.0, next.map(|next| next.0)), "store that a schedule fired").await
     }
 
-    /// Begins a run.
     pub async fn run_begin(
         &mut self,
         session_id: i64,

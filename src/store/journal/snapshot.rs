@@ -21,7 +21,6 @@ pub(crate) struct MirrorSnapshot {
 /// Snapshot in the journal, without its tables.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct SnapshotRow {
-    /// Position.
     pub position: i64,
     /// Time at which it was taken.
     pub taken_ms: i64,
@@ -49,8 +48,7 @@ impl JournalReader {
         Ok(MirrorSnapshot { tables })
     }
 
-    /// Returns the newest snapshot up to a position from which the journal is whole; `None`: it is whole from
-    /// its start.
+    /// Returns the newest snapshot up to a position from which the journal is whole; `None`: its start.
     pub(crate) async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>> {
         self.projection_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";

@@ -13,13 +13,10 @@ pub(crate) const ALLOCATIONS_OF_ORDER_MAX: u32 = 20;
 /// An answer to *Get warehouse allocation of an order line item*.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllocationPage<'a, T> {
-    /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// Requested order.
     pub order_id: OrderId,
-    /// Requested line.
     pub line_item_id: LineItemId,
     /// Allocations, JSON objects with the table's columns as keys; `None`: the platform has no such order (404).
     pub allocations: Option<&'a [T]>,
@@ -30,18 +27,14 @@ pub(crate) struct AllocationPage<'a, T> {
 /// Allocation, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct AllocationRow {
-    /// Order line.
     #[serde(skip)]
     pub line_item_id: i64,
     /// Allocated SKU: for a kit's line a component.
     pub sku: Option<String>,
-    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// Warehouse.
     pub warehouse_id: i64,
     /// Name of the warehouse, where it is known.
     pub warehouse_name: Option<String>,
-    /// Allocated units.
     pub quantity: i64,
     /// Time of the answer, RFC 3339: an allocation is read once, and the line may have moved since.
     pub observed_at: String,

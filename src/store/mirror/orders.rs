@@ -11,13 +11,10 @@ use sqlx::types::Json;
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderPage<'a> {
-    /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// Requested order.
     pub order_id: OrderId,
-    /// Lines of the order.
     pub lines: &'a [OrderLine],
     /// False where the answer has more pages than can be requested; no shipment is decided on it.
     pub is_complete: bool,
@@ -49,11 +46,9 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records an order's lines and returns the number of new, changed or removed ones.
-    ///
-    /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
-    /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
-    /// are missing.
+    /// Records an order's lines and returns the number of new, changed or removed ones. A line that the
+    /// answer lacks keeps its age and becomes missing on proof. The order closes when nothing is left to ship
+    /// and its known shipments are shipped or cancelled. It also closes when all its lines are missing.
     pub(crate) async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64> {
         let rows = json_rows(page.lines);
         let written = self.order_lines_write(page).await?;
@@ -104,9 +99,8 @@ impl WriteTransaction {
         self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
-    /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
-    /// the number of missing lines. An incomplete answer proves nothing, because an unreadable record may be
-    /// any of them.
+    /// Fixes the age of the lines that the answer lacks, and returns the number of those proved absent. An
+    /// incomplete answer proves nothing, because an unreadable record may be any of them.
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = $2 AND missing_since_ms IS NULL \
@@ -130,8 +124,7 @@ impl WriteTransaction {
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
-    /// Marks the lines proved absent: the rest of the order came, or another order's lines did since the
-    /// first absence.
+    /// Marks the lines proved absent: other lines, or those of another order, came since the first absence.
     async fn order_lines_missing(
         &mut self,
         page: &OrderPage<'_>,
@@ -153,8 +146,7 @@ impl WriteTransaction {
         self.execute_counting(sql, values, "mark the missing lines of an order").await
     }
 
-    /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
-    /// works.
+    /// Returns true if another order's answer, requested after `first`, held lines: the platform works.
     async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > $1 AND o.id <> $2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \

@@ -13,7 +13,6 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Stores the proved page size.
     pub(crate) async fn page_size_store(&mut self, configured: usize, size: usize) -> Result<()> {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, $1, $2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";

@@ -18,11 +18,8 @@ pub(crate) const LIST_COMPLETE: &str = "complete";
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlatformList {
-    /// *List warehouses*.
     Warehouses,
-    /// *List suppliers*.
     Suppliers,
-    /// *List storefronts*, the active ones.
     Storefronts,
     /// *List listing templates* of one storefront.
     Templates(StorefrontId),
@@ -117,11 +114,9 @@ impl PlatformList {
 }
 
 /// Returns SQL that records the JSON list `$1` of the exchange `$2` in a table and writes only new and
-/// different rows.
-///
-/// The columns are keys of the JSON objects, except `owner`, which is `$3` in all rows. A column that is no
-/// text is followed by its type, as in `quantity BIGINT`; those of the key are integers. A missing text is stored as an
-/// empty one if the column is `NOT NULL`.
+/// different rows. The columns are keys of the JSON objects, except `owner`, which is `$3` in all rows. A
+/// column that is no text is followed by its type, as in `quantity BIGINT`; those of the key are integers. A
+/// missing text is stored as an empty one if the column is `NOT NULL`.
 pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str) -> String {
     let columns: Vec<(&str, &str)> =
         columns.split(", ").map(|column| column.split_once(' ').unwrap_or((column, "TEXT"))).collect();
@@ -156,8 +151,8 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records a page of a list and returns the number of new or changed records. The rows are JSON objects with the
-    /// table's columns as keys.
+    /// Records a page of a list and returns the number of new or changed records. The rows are JSON objects
+    /// with the table's columns as keys.
     pub async fn mirror_list<T: Serialize>(
         &mut self,
         list: PlatformList,
@@ -169,8 +164,8 @@ impl WriteTransaction {
         self.record_rows(sql, (rows, list.id_column()), (exchange, owner), "record a page of a list").await
     }
 
-    /// Records rows by a text of [`upsert_records`], which may repeat the value of the column `id`, and returns the number
-    /// of new or changed ones.
+    /// Records rows by a text of [`upsert_records`], which may repeat the value of the column `id`, and
+    /// returns the number of new or changed ones.
     pub(super) async fn record_rows<T: Serialize>(
         &mut self,
         sql: String,

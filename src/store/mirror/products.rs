@@ -12,31 +12,24 @@ use sqlx_macros::FromRow;
 /// Product with its stock levels, as `product find` shows it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct ProductRow {
-    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// Product id at the platform.
     pub product_id: Option<i64>,
     /// Name, where an answer held it; balances do not.
     pub name: Option<String>,
-    /// UPC.
     pub upc: Option<String>,
     /// `Product`, `Kit`, `Built` or a type that this version does not know, where an answer held it.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Units over all warehouses, as the platform sums them.
     pub quantity: Option<i64>,
-    /// Stock levels.
     pub warehouses: Vec<WarehouseQuantity>,
     /// Time of the last answer that showed the product, RFC 3339.
     pub observed_at: Option<String>,
 }
 
-/// Stock level of a product.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct WarehouseQuantity {
-    /// Warehouse.
     pub warehouse_id: i64,
-    /// Quantity, the fact.
     pub quantity: i64,
 }
 
@@ -65,7 +58,6 @@ pub(crate) struct ProductStock {
     pub product_id: Option<i64>,
     /// Quantity of the product itself, where the platform reported it.
     pub total: Option<i64>,
-    /// Exchange that last requested it.
     pub read_exchange_id: Option<i64>,
     /// Way in which that exchange's answer lacked it; `None`: it showed all of it.
     pub lack: Option<ProductLack>,
@@ -76,16 +68,11 @@ pub(crate) struct ProductStock {
     pub stock_levels: Vec<ProductStockRow>,
 }
 
-/// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ProductStockRow {
-    /// Row of the product.
     pub product: i64,
-    /// Warehouse.
     pub warehouse_id: i64,
-    /// Quantity, the fact.
     pub quantity: i64,
-    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
     pub is_busy: bool,
@@ -163,8 +150,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records name and type of a product from its own record, and marks its other SKUs as missing, because
-    /// one product has one SKU.
+    /// Records name and type of a product, and marks its other SKUs as missing: one product has one SKU.
     pub(crate) async fn mirror_product_record(
         &mut self,
         exchange: ExchangeId,

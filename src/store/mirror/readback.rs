@@ -22,11 +22,8 @@ const SHARED_CHECK_DELAY: Duration = Duration::from_secs(5);
 /// Accepted write that the platform does not show.
 #[derive(Clone, Debug, FromRow)]
 pub struct MismatchRow {
-    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// Warehouse.
     pub warehouse_id: i64,
-    /// Written quantity.
     pub written: i64,
     /// Quantity that the platform shows; `None`: the product without this warehouse.
     pub shown: Option<i64>,
@@ -101,8 +98,7 @@ impl StockLevelWriteRow {
 }
 
 impl Store {
-    /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
-    /// is none.
+    /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`.
     pub(crate) async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>> {
         let sql = "SELECT min(CASE WHEN first_mismatch_ms IS NULL THEN check_due_ms + $1 ELSE check_due_ms END) \
                    FROM stock_level_write \
@@ -112,8 +108,7 @@ impl Store {
         self.fetch_value(sql, values, "read the time of the next check of accepted writes").await
     }
 
-    /// Returns the SKUs with a check due by `now`; those for which a change may wait have true and come
-    /// first.
+    /// Returns the SKUs with a check due by `now`; first, with true, those for which a change may wait.
     pub(crate) async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>> {
         let sql = "SELECT p.sku, count(w.first_mismatch_ms) > 0 AS is_urgent FROM stock_level_write w \
                    JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
@@ -242,8 +237,7 @@ impl WriteTransaction {
         self.execute(sql, (json_rows(levels),), "close conflicts that a later change resolved").await
     }
 
-    /// Marks the writes of an exchange as accepted, before they end, and schedules checks of those that need
-    /// one.
+    /// Marks the writes of an exchange as accepted, before they end, and schedules their checks.
     pub(super) async fn writes_accepted(
         &mut self,
         exchange: ExchangeId,

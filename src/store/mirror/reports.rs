@@ -10,12 +10,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx_macros::FromRow;
 
-/// Monthly report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MonthlyReport {
     /// *Get top-selling products by month*, over all storefronts.
     TopSelling,
-    /// *Business health*.
     BusinessHealth,
 }
 
@@ -31,44 +29,26 @@ impl MonthlyReport {
 /// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct BusinessHealthFigures {
-    /// `TotalRevenue`.
     pub total_revenue: Option<f64>,
-    /// `TotalCostOfGoodsSold`.
     pub total_cost_of_goods_sold: Option<f64>,
-    /// `TotalShippingCosts`.
     pub total_shipping_costs: Option<f64>,
-    /// `TotalProfit`.
     pub total_profit: Option<f64>,
-    /// `TotalAmountShippingCollected`.
     pub total_amount_shipping_collected: Option<f64>,
-    /// `TotalCostofLabelsGenerated`.
     pub total_cost_of_labels_generated: Option<f64>,
-    /// `TotalValueofInventoryMonthStart`.
     pub total_value_of_inventory_month_start: Option<f64>,
-    /// `TotalValueofInventoryMonthEnd`.
     pub total_value_of_inventory_month_end: Option<f64>,
-    /// `TotalNumberofNewListingsadded`.
     pub total_number_of_new_listings_added: Option<f64>,
 }
 
-/// Row of the view `top_seller`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct TopSellerRow {
-    /// Year.
     pub year: i64,
-    /// Month, 1 to 12.
     pub month: i64,
-    /// Rank, from 1.
     pub rank: i64,
-    /// SKU.
     pub sku: Option<String>,
-    /// Name of the product.
     pub name: Option<String>,
-    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// Sales channel.
     pub sales_channel_id: Option<i64>,
-    /// Units sold.
     pub quantity_sold: Option<i64>,
     /// Amount sold, in the account's currency.
     pub amount_sold: Option<f64>,
@@ -78,14 +58,10 @@ pub(crate) struct TopSellerRow {
     pub observed_at: String,
 }
 
-/// Row of the view `business_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct BusinessHealthRow {
-    /// Year.
     pub year: i64,
-    /// Month, 1 to 12.
     pub month: i64,
-    /// Figures.
     #[sqlx(flatten)]
     #[serde(flatten)]
     pub figures: BusinessHealthFigures,

@@ -1,8 +1,8 @@
 //! Shipments and their items: their progress and the choice of those to read next.
 //!
-//! The platform lists no shipments; the known ones were created by tallyd or adopted by a person. A cancelled
-//! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
-//! [`QUIET_AFTER`] is read daily.
+//! The platform lists no shipments; the known ones were created by tallyd or adopted by a person. A
+//! cancelled shipment, or one that is shipped and confirmed in full, is not read again. A shipment without
+//! news for [`QUIET_AFTER`] is read daily.
 
 use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
@@ -20,44 +20,30 @@ use sqlx_macros::FromRow;
 pub struct ShipmentItemFact {
     /// `Id`: an id space of its own, not that of the order's lines.
     pub item_id: ShipmentItemId,
-    /// `OrderLineItemId`.
     pub line_item_id: LineItemId,
-    /// `ProductSku`.
     pub sku: Option<String>,
-    /// `ProductId`.
     pub product_id: Option<ProductId>,
     /// `QuantityShipped`: units in the shipment, shipped or not.
     pub quantity: i64,
     /// `IsShipped`, or the equivalent of `ShippedInd`.
     pub is_shipped: Option<bool>,
-    /// `IsConfirmed`.
     pub is_confirmed: Option<bool>,
-    /// `CompanyCarrier.Id`.
     pub carrier_id: Option<i64>,
-    /// `CompanyCarrier.Name`.
     pub carrier_name: Option<String>,
-    /// `TrackingNumber`.
     pub tracking_number: Option<String>,
-    /// `TrackingURL`.
     pub tracking_url: Option<String>,
-    /// `EstimatedDeliveryDate`.
     pub estimated_delivery_ms: Option<Timestamp>,
 }
 
 /// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
 #[derive(Clone, Debug)]
 pub struct ShipmentFact {
-    /// `Id`.
     pub id: ShipmentId,
-    /// Order of the shipment.
     pub order_id: Option<OrderId>,
-    /// `ShipmentNumber`.
     pub number: Option<String>,
     /// `Status`, or the equivalent of `StatusInd`.
     pub status: Option<String>,
-    /// `FulfillmentWarehouseId`.
     pub warehouse_id: Option<WarehouseId>,
-    /// `Items[]`.
     pub items: Vec<ShipmentItemFact>,
     /// True if `items` holds all items of the shipment.
     pub is_complete: bool,
@@ -66,35 +52,26 @@ pub struct ShipmentFact {
 /// A page of *Get shipment line items*.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShipmentPage<'a> {
-    /// Exchange that brought it.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// Requested shipment.
     pub shipment_id: ShipmentId,
-    /// Items of the page.
     pub items: &'a [ShipmentItemFact],
 }
 
 /// Shipment item, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct ShipmentItemRow {
-    /// Order line.
     #[serde(skip)]
     pub line_item_id: Option<i64>,
-    /// Shipment.
     pub shipment_id: i64,
-    /// Item.
     pub item_id: i64,
-    /// Units in the shipment.
     pub quantity: i64,
     /// True if the item is shipped.
     pub is_shipped: Option<bool>,
     /// True if the storefront was informed.
     pub is_confirmed: Option<bool>,
-    /// Carrier.
     pub carrier_id: Option<i64>,
-    /// Tracking number of the carrier.
     pub tracking_number: Option<String>,
     /// Address of the carrier's tracking page.
     pub tracking_url: Option<String>,

@@ -18,11 +18,9 @@ use std::collections::BTreeMap;
 pub struct StockLevelRow {
     /// SKU, as the caller names it.
     pub spelling: String,
-    /// Warehouse that the changes name.
     pub warehouse_id: WarehouseId,
     /// Row of the product with this spelling, else of the only one with its case key; `None`: there is none.
     pub product: Option<i64>,
-    /// SKU in the platform's spelling.
     pub sku: Option<Sku>,
     /// Product id at the platform; `None`: the platform did not return the product.
     pub product_id: Option<ProductId>,
@@ -38,7 +36,6 @@ pub struct StockLevelRow {
     pub lack: Option<ProductLack>,
     /// Number of other products with the same case key.
     pub twins: i64,
-    /// Spellings of these products.
     #[sqlx(json)]
     pub twin_skus: Vec<Sku>,
     /// True if an open change names another spelling that no answer decided yet.
@@ -51,13 +48,11 @@ pub struct StockLevelRow {
     pub type_exchange_id: Option<i64>,
     /// True if an allocation suggests a kit and no answer has confirmed or denied that since.
     pub may_be_kit: bool,
-    /// R, the fact.
     pub quantity: Option<Quantity>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
     pub own_delta: Option<i64>,
     /// Time at which the fact's request was sent, since boot; `None` if that was another boot or before a restore.
     pub fact_moment: Option<Moment>,
-    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// True if the platform no longer links the product to the warehouse.
     pub is_unlinked: bool,
@@ -69,7 +64,6 @@ pub struct StockLevelRow {
     pub is_busy: bool,
     /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,
-    /// Newest applied count.
     pub last_set_id: Option<ChangeId>,
     /// Time of that count's insertion, RFC 3339.
     pub last_set_at: Option<String>,
@@ -78,8 +72,7 @@ pub struct StockLevelRow {
     /// Applied adjusts that an open count may have to add: change, delta, time of the insertion in RFC 3339.
     #[sqlx(json)]
     pub applied_adjusts: Vec<(ChangeId, i64, String)>,
-    /// Facts, oldest first: R, O, first and last observation, without those before a restore. Empty unless an
-    /// open count names its moment.
+    /// Facts, oldest first: R, O, first and last observation. Empty unless an open count names its moment.
     #[sqlx(json)]
     pub quantity_states: Vec<(Quantity, i64, Option<Timestamp>, Option<Timestamp>)>,
 }
@@ -87,9 +80,7 @@ pub struct StockLevelRow {
 /// Stock level as a plan saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedStockLevel {
-    /// The stock level.
     pub stock_level: StockLevel,
-    /// Its known state.
     pub row: StockLevelRow,
     /// Part of the outbox that was planned.
     pub window: OutboxWindow,
@@ -97,16 +88,12 @@ pub(crate) struct PlannedStockLevel {
     pub open_changes: Vec<(ChangeId, i64)>,
 }
 
-/// Write of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
 pub struct StockLevelWrite {
-    /// Row of the product.
     pub product: i64,
-    /// Warehouse.
     pub warehouse_id: i64,
     /// Fact on which the write was decided; `None`: there was none.
     pub before: Option<Quantity>,
-    /// New quantity.
     pub written: Quantity,
 }
 
@@ -139,8 +126,7 @@ pub(super) fn json_rows_by_key<T: Serialize, K: Ord>(rows: &[T], key: impl Fn(&T
 }
 
 impl Store {
-    /// Returns these stock levels in their order, some maybe equal, under the platform's spelling where it is
-    /// known.
+    /// Returns these stock levels in their order, under the platform's spelling where it is known.
     pub(crate) async fn stock_levels_resolve(&self, levels: &[StockLevel]) -> Result<Vec<StockLevel>> {
         if levels.is_empty() {
             return Ok(Vec::new());
@@ -162,7 +148,6 @@ impl Store {
         stock_level_rows(&mut *self.read_connection().await?, levels).await
     }
 
-    /// Returns the journal's last position.
     pub async fn journal_position(&self) -> Result<Position> {
         self.fetch_value("SELECT position FROM journal_sequence", (), "read the journal's position").await
     }
@@ -196,9 +181,7 @@ macro_rules! is_of_level {
 }
 
 /// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms
-/// apart.
-///
-/// `r` is the read batch of the product. The calendar measures only the distance of answers of two boots.
+/// apart; `r` is the product's read batch. The calendar measures only the distance of answers of two boots.
 macro_rules! link_is_unproved {
     ($apart:literal) => {
         concat!(
@@ -318,10 +301,8 @@ ORDER BY k.ordinal"
 );
 
 impl WriteTransaction {
-    /// Marks stock levels as being written by an exchange that is about to be sent.
-    ///
-    /// Returns false if an open write of another call has one of them. The caller must then roll the
-    /// transaction back.
+    /// Marks stock levels as being written by an exchange that is about to be sent. Returns false if an open
+    /// write of another call has one of them. The caller must then roll the transaction back.
     pub async fn stock_level_claim(
         &mut self,
         exchange: ExchangeId,
@@ -392,10 +373,8 @@ impl WriteTransaction {
         self.mismatch_close(&changed).await
     }
 
-    /// Fixes the base of counts without a recent one, and commits the transaction that recorded the read.
-    ///
-    /// The base is the first read after the count's insertion, if it came within `max_base_age_ms`
-    /// (docs/rules.md 3).
+    /// Fixes the base of counts without a recent one, and commits: it is the first read after the count's
+    /// insertion, if it came within `max_base_age_ms` (docs/rules.md 3).
     pub async fn outbox_fix_bases_and_commit(
         self,
         read: ExchangeId,

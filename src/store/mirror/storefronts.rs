@@ -8,11 +8,8 @@ use sqlx_macros::FromRow;
 /// Storefront, as `storefront list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct StorefrontRow {
-    /// Storefront.
     pub id: i64,
-    /// Name.
     pub name: Option<String>,
-    /// Kind of channel.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// True if it is in use.
@@ -26,13 +23,9 @@ pub(crate) struct StorefrontRow {
 /// Listing template, as `template list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct TemplateRow {
-    /// Template.
     pub id: i64,
-    /// Storefront.
     pub storefront_id: i64,
-    /// Name.
     pub name: Option<String>,
-    /// Text.
     pub body: Option<String>,
     /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,

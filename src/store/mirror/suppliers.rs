@@ -7,15 +7,11 @@ use sqlx_macros::FromRow;
 /// Supplier, as `supplier list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct SupplierRow {
-    /// Supplier.
     pub id: i64,
-    /// Name.
     pub name: Option<String>,
-    /// Account number.
     pub account_number: Option<String>,
     /// True if it is in use.
     pub is_active: Option<bool>,
-    /// Web address.
     pub supplier_url: Option<String>,
     /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,

@@ -19,8 +19,7 @@ pub(crate) const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 6
 /// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
 /// created by mistake is mostly cancelled soon.
 const CLOSED_READ_DELAY: Duration = Duration::from_secs(5 * 60);
-/// Time since the closing for which an order is read again; later a person must name it
-/// (`tallyd order track`).
+/// Time since the closing for which an order is read again; later a person must name it.
 const CLOSED_READ_PERIOD: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 /// Number of the work queue's newest rows that are searched for a rise.
 const COUNTS_ROWS_MAX: u32 = 2000;
@@ -28,7 +27,6 @@ const COUNTS_ROWS_MAX: u32 = 2000;
 /// Tracked order with its known state.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct OrderRow {
-    /// Order.
     pub order_id: i64,
     /// Time at which its least recently described line was described, or the order where it has no line.
     pub observed_ms: Option<i64>,
@@ -36,22 +34,18 @@ pub(crate) struct OrderRow {
     pub changed_ms: Option<i64>,
     /// Time at which the order closed: nothing left to ship and all shipments shipped, or the last line gone.
     pub closed_ms: Option<i64>,
-    /// Number of lines.
     pub lines: i64,
     /// Number of lines that the last whole answer lacked.
     pub absent: i64,
     /// Number of lines that are gone.
     pub missing: i64,
-    /// Units sold.
     pub sold: Option<i64>,
     /// Units not in a shipment yet, where the platform reports them.
     pub left: Option<i64>,
 }
 
-/// State of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderState {
-    /// Never read.
     Unread,
     /// The platform shows no line and never did: the id may be that of no order.
     NoLines,
@@ -59,11 +53,9 @@ pub(crate) enum OrderState {
     Empty,
     /// All its lines are gone: the order was cancelled or emptied.
     Emptied,
-    /// Nothing is left to ship.
     Closed,
     /// Open without news for [`QUIET_AFTER`]: read daily.
     Stale,
-    /// Neither closed nor stale.
     Open,
 }
 
@@ -83,7 +75,6 @@ impl OrderState {
 }
 
 impl OrderRow {
-    /// Returns the state at `now`.
     pub(crate) fn state(&self, now: Timestamp) -> OrderState {
         let is_quiet = self.changed_ms.is_some_and(|at| now.duration_since(Timestamp(at)) >= QUIET_AFTER);
         match (self.observed_ms, self.closed_ms) {
@@ -101,20 +92,16 @@ impl OrderRow {
 /// Tracked orders to be read, least recently read first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OrdersDue {
-    /// Orders that a person named.
     pub named: Vec<OrderId>,
-    /// Open orders.
     pub open: Vec<OrderId>,
     /// Closed orders that are read again.
     pub closed: Vec<OrderId>,
 }
 
-/// Order that a person named.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct RequestedOrder {
     /// Id of the request; later requests have larger ids.
     pub id: i64,
-    /// Order.
     pub order_id: i64,
 }
 

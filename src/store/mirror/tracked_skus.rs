@@ -18,7 +18,6 @@ const LISTING_PAGE: u32 = 1_000;
 /// SKU that the platform does not return.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct MissingSkuRow {
-    /// SKU.
     pub sku: String,
     /// Time since which it is missing, in milliseconds since 1970.
     pub since_ms: i64,

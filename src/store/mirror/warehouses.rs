@@ -8,16 +8,13 @@ use sqlx_macros::FromRow;
 /// Warehouse, as `warehouse list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct WarehouseRow {
-    /// Warehouse.
     pub id: i64,
-    /// Name.
     pub name: String,
     /// `Standard`, `Dropship`, `FulfillmentCenter`, or a type that this version does not know.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// True if it is in use.
     pub is_active: Option<bool>,
-    /// Account number.
     pub account_number: Option<String>,
     /// True if the platform created it by itself.
     pub is_system_generated: Option<bool>,

@@ -37,29 +37,17 @@ fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
 pub(crate) struct WorkQueueRow {
     /// Time at which they were first seen, RFC 3339.
     pub observed_at: String,
-    /// `NewPurchaseOrders`.
     pub new_purchase_orders: Option<i64>,
-    /// `SubmittedPurchaseOrders`.
     pub submitted_purchase_orders: Option<i64>,
-    /// `PartiallyReceivedPurchaseOrders`.
     pub partially_received_purchase_orders: Option<i64>,
-    /// `OpenWorkOrders`.
     pub open_work_orders: Option<i64>,
-    /// `AwaitingPaymentSalesOrders`.
     pub awaiting_payment_sales_orders: Option<i64>,
-    /// `PaidInProcessSalesOrders`.
     pub paid_in_process_sales_orders: Option<i64>,
-    /// `CancelledSalesOrders`.
     pub cancelled_sales_orders: Option<i64>,
-    /// `PaidReadyToShipSalesOrders`.
     pub paid_ready_to_ship_sales_orders: Option<i64>,
-    /// `LowInventoryProducts`.
     pub low_inventory_products: Option<i64>,
-    /// `UnShippedSalesOrders`.
     pub unshipped_sales_orders: Option<i64>,
-    /// `UnshippedDropShipOrders`.
     pub unshipped_drop_ship_orders: Option<i64>,
-    /// `QueuedListings`.
     pub queued_listings: Option<i64>,
 }
 

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Trip that is not released yet.
 #[derive(Clone, Debug, FromRow)]
 pub struct BrakeTripRow {
-    /// Id.
     pub id: i64,
     /// Numbers of the trip, as a sentence.
     pub what: String,
@@ -25,10 +24,8 @@ pub struct BrakeTripRow {
 
 impl Store {
     /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
-    /// emptied.
-    ///
-    /// A write in flight or in doubt counts, because it may take effect. The stock levels of `projected`, in
-    /// the platform's spelling, do not count as emptied, because the caller counts them.
+    /// emptied. A write in flight or in doubt counts, because it may take effect. The stock levels of
+    /// `projected`, in the platform's spelling, do not count as emptied, because the caller counts them.
     pub(crate) async fn brake_hour_counts(
         &self,
         since: Timestamp,
@@ -65,8 +62,7 @@ impl Store {
         self.fetch_all(sql, (), "read the brakes' trips").await
     }
 
-    /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
-    /// number of changes.
+    /// Returns the releases after this position: the trip, if there was one, and the number of changes.
     pub(crate) async fn brake_releases(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>> {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \

@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 /// Kind and body of a change: as inserted, and parsed.
 #[derive(Clone, Debug)]
 pub struct ChangeContent {
-    /// Kind, as inserted.
     pub kind: String,
-    /// Body, as inserted.
     pub stored_body: StoredBody,
     /// Parsed body, or the reason for which the change is rejected.
     pub body: Result<ChangeBody, ChangeRejection>,
@@ -40,37 +38,29 @@ where
     }
 }
 
-/// Change, as stored.
 #[derive(Clone, Debug, FromRow)]
 pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
     pub id: ChangeId,
-    /// Key, chosen by the caller.
     pub key: LossyText,
-    /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,
     /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
-    /// State.
     pub state: ChangeState,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
     /// Time of the insertion, RFC 3339, by the clock of the program that inserted it.
     pub created_at: String,
     /// Person or role that inserted the change, as `user:NAME`, `token:NAME` or `role:NAME`; `None`: a program
     /// beside a file, which has no name.
     pub inserted_by: Option<String>,
-    /// Time at which the daemon first saw the change, RFC 3339, where the inserting program's clock was
-    /// ahead.
+    /// Time at which the daemon first saw a change whose program's clock was ahead, RFC 3339.
     pub dated_at: Option<String>,
     /// Time at which the change became applied, rejected or cancelled, RFC 3339.
     pub settled_at: Option<String>,
     /// Base of a count: the quantity it was made against.
     pub base_quantity: Option<Quantity>,
-    /// Own delta at the base.
     pub base_own_delta: Option<i64>,
     /// Time at which the base was observed.
     pub base_ms: Option<Timestamp>,
@@ -78,11 +68,8 @@ pub struct ChangeRow {
     pub position: Option<i64>,
     /// Number of updates of the row, its revision.
     pub revision: i64,
-    /// Exchange that carried the change.
     pub exchange_id: Option<i64>,
-    /// Quantity written for the change.
     pub written: Option<i64>,
-    /// Our side of a conflict.
     pub mine: Option<String>,
     /// The platform's side of a conflict.
     pub theirs: Option<String>,
@@ -105,17 +92,14 @@ impl ChangeRow {
 /// Open change of a stock level.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct OpenChange {
-    /// The change.
     #[sqlx(flatten)]
     pub change: ChangeRow,
     /// SKU of the stock level, in the platform's spelling where that is known.
     pub stock_level_sku: String,
-    /// Warehouse of the stock level.
     pub warehouse_id: i64,
 }
 
-/// Part of the outbox that a run has taken in: the pending changes up to one of the bulk, one of an operator and a
-/// position.
+/// Part of the outbox that a run has taken in: up to a change of the bulk, one of an operator and a position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutboxMark {
     bulk: ChangeId,
@@ -129,14 +113,11 @@ impl Default for OutboxMark {
     }
 }
 
-/// Pending change without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct NewChange {
-    /// The change.
     pub id: ChangeId,
     /// Stock level of a quantity change; `None` for other kinds and for an invalid SKU or warehouse.
     pub stock_level: Option<StockLevel>,
-    /// True for an operator's change.
     pub is_urgent: bool,
     /// Time of the insertion, RFC 3339; `None` where the daemon dated the change.
     pub undated_at: Option<String>,
@@ -169,12 +150,10 @@ where
     }
 }
 
-/// SQL: true for a count that names its moment, if the calendar was set back or the database was restored since
-/// that moment.
-///
-/// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
-/// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
-/// clock. A moment that the engine cannot read lies before any restore.
+/// SQL: true for a count that names its moment, if the calendar was set back or the database was restored
+/// since that moment. The calendar was set back where a call is dated more than a minute before its
+/// predecessor. The insertion is compared with the last call in this way, too. Smaller steps are normal
+/// corrections of a synchronised clock. A moment that the engine cannot read lies before any restore.
 macro_rules! calendar_goes_back {
     () => {
         "(kind = 'quantity.set' AND octet_length(body) <= 262144 \
@@ -208,10 +187,8 @@ macro_rules! change_columns {
 }
 pub(super) use {calendar_goes_back, change_columns};
 
-/// SQL: the table `k` of the stock levels of parameter 1, with a row for each of their spellings.
-///
-/// As a condition of the join with `outbox`, the spellings would be looked up again for every open change in
-/// PostgreSQL.
+/// SQL: the table `k` of the stock levels of parameter 1, with a row for each of their spellings. As a
+/// condition of the join, PostgreSQL would look the spellings up again for every open change.
 macro_rules! level_names {
     () => {
         "WITH level AS (SELECT key AS place, value->>0 AS stock_level_sku, CAST(value->>1 AS BIGINT) AS warehouse_id, \
@@ -304,8 +281,8 @@ impl Store {
         self.fetch_all(sql, (json_rows(changes),), "read pending changes").await
     }
 
-    /// Returns the pending changes that are no quantities, or the shipments and tracking numbers among them alone;
-    /// operators' first, then by id.
+    /// Returns the pending changes that are no quantities, or the shipments and tracking numbers among them
+    /// alone; operators' first, then by id.
     pub(crate) async fn outbox_deliveries(&self, shipments_alone: bool) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
             change_rows!(),
@@ -332,8 +309,7 @@ impl Store {
         self.fetch_all(sql, level_values(window, levels), "read the changes of some stock levels").await
     }
 
-    /// Returns the stock levels of held changes in a window for which a later count was applied, as the changes
-    /// name them.
+    /// Returns the stock levels of held changes in a window for which a later count was applied.
     pub(crate) async fn outbox_superseded(&self, window: &OutboxWindow) -> Result<Vec<StockLevel>> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
@@ -362,8 +338,7 @@ impl Store {
         self.fetch_all(sql, (), "read the products to come").await
     }
 
-    /// Returns the open or rejected changes of one state after an id, oldest first; of the rejected ones those that
-    /// are not acknowledged.
+    /// Returns the changes of one state after an id, oldest first, but for final and acknowledged ones.
     pub async fn outbox_oldest(
         &self,
         state: &str,

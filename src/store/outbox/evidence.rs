@@ -11,9 +11,7 @@ use std::collections::BTreeSet;
 /// Evidence stored with the claim of a change that is no quantity; later decisions need nothing else.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ClaimEvidence {
-    /// The change.
     pub id: ChangeId,
-    /// Name of its kind.
     pub kind: &'static str,
     /// Key for which at most one change may be in flight or in doubt.
     pub ordering_key: String,
@@ -24,9 +22,7 @@ pub(crate) struct ClaimEvidence {
 /// Change that another change names by its key, for the shipment that it creates.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ReferencedChange {
-    /// Kind.
     pub kind: String,
-    /// State.
     pub state: String,
     /// Id of the created object at the platform.
     pub created_id: Option<i64>,

@@ -13,20 +13,13 @@ use sqlx_macros::FromRow;
 /// Change of a call with at least one change in doubt; the call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct InDoubtRow {
-    /// The change.
     pub id: ChangeId,
-    /// Key, chosen by the caller.
     pub key: LossyText,
-    /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,
-    /// State.
     pub state: ChangeState,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// Exchange that carried the change.
     pub exchange_id: i64,
     /// Time at which the exchange was sent.
     pub sent_ms: i64,
@@ -44,22 +37,17 @@ pub(crate) struct InDoubtRow {
     pub warehouse_id: Option<i64>,
     /// Fact on which the write was decided.
     pub before: Option<i64>,
-    /// Written quantity.
     pub written: Option<i64>,
 }
 
 /// Shipment that a person names as the result of a change in doubt.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct AdoptionRow {
-    /// The change.
     pub change_id: ChangeId,
-    /// Key of the change.
     pub key: LossyText,
-    /// State of the change.
     pub state: ChangeState,
     /// Evidence stored with the claim, as JSON.
     pub evidence: Option<String>,
-    /// Shipment.
     pub shipment_id: i64,
 }
 

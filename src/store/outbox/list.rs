@@ -20,9 +20,7 @@ const NAMESAKES_MAX: i64 = 5;
 pub(crate) struct OutboxFilter {
     /// True to leave out applied, cancelled and acknowledged changes.
     pub is_open: bool,
-    /// States to include; empty: all.
     pub states: Vec<ChangeState>,
-    /// Kind to include; `None`: all.
     pub kind: Option<String>,
     /// Code of the reason to include; `None`: all.
     pub reason: Option<String>,
@@ -41,22 +39,17 @@ pub(crate) struct OutboxFilter {
 /// Changes with one state and reason.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct OutboxGroup {
-    /// State.
     pub state: ChangeState,
-    /// Code of the reason.
     pub reason: Option<String>,
-    /// Number of changes.
     pub changes: i64,
 }
 
 /// Change that an operator names by its key, its id or the first characters of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedChange {
-    /// Key of the only change.
     Found(String),
     /// Keys of the first of several changes.
     Ambiguous(Vec<String>),
-    /// No change has the name.
     Unknown,
 }
 
@@ -75,7 +68,6 @@ const IS_OPEN: &str = "AND id IN (SELECT id FROM outbox WHERE state = 'pending' 
     UNION ALL SELECT id FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL)";
 
 impl Store {
-    /// Lists changes, newest first.
     pub(crate) async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let columns = change_columns!();
         let open = open_condition(filter);

@@ -12,15 +12,10 @@ use std::collections::HashMap;
 /// Change with its state and the reason of that.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct QueuedChange {
-    /// Id.
     pub id: ChangeId,
-    /// Key.
     pub key: LossyText,
-    /// State.
     pub state: ChangeState,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
 }
 

@@ -15,14 +15,11 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
 
-/// Effect of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolutionEffect {
     /// Keys of the moved changes: those of one entry.
     pub keys: Vec<String>,
-    /// New state.
     pub state: ChangeState,
-    /// Next step, as a sentence.
     pub next: String,
 }
 
@@ -41,8 +38,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Applies a resolution to the change with this key. An impossible one writes nothing and names the
-    /// possible ones.
+    /// Applies a resolution to the change with this key; an impossible one writes nothing.
     pub async fn outbox_resolve(
         &mut self,
         key: &str,
@@ -155,8 +151,7 @@ impl WriteTransaction {
         Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
     }
 
-    /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
-    /// `change`.
+    /// Returns the changes of one stock level in one call with the state and reason of `change`.
     async fn entry_changes(&mut self, change: &ChangeRow) -> Result<Vec<InDoubtRow>> {
         let sql = format!("{IN_DOUBT_ROWS} WHERE o.exchange_id = $1 ORDER BY o.id");
         let values = (change.exchange_id,);

@@ -9,18 +9,12 @@ use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Transition of one change.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangeOutcome {
-    /// The change.
     pub id: ChangeId,
-    /// Target state.
     pub to: ChangeState,
-    /// Reason.
     pub reason: Option<Reason>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// Our side of a conflict.
     pub mine: Option<String>,
     /// The platform's side of a conflict.
     pub theirs: Option<String>,
@@ -33,10 +27,8 @@ impl ChangeOutcome {
     }
 }
 
-/// Change claimed by an exchange.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClaimedChange {
-    /// The change.
     pub id: ChangeId,
     /// Quantity written for its stock level; `None` for other kinds.
     pub written: Option<i64>,
@@ -70,10 +62,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Inserts a change, with the person who inserts it; returns false if its key is known already, and then
-    /// nothing happens.
-    ///
-    /// # Errors
-    /// [`StoreError::KeyTaken`] if the key belongs to another change.
+    /// nothing happens. Fails with [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(&mut self, key: &str, kind: &str, body: &str, priority: i64) -> Result<bool> {
         let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES ($1, $2, $3, $4)";
         let is_new = match self.execute_counting(sql, (key, kind, body, priority), "insert a change").await {

@@ -1,5 +1,5 @@
-//! Window of a push: the part of the outbox that is planned at once. It bounds the memory and the time of a plan, for
-//! any backlog.
+//! Window of a push: the part of the outbox that is planned at once. It bounds the memory and the time
+//! of a plan, for any backlog.
 //!
 //! A change outside of the window counts as not inserted yet. It is planned later, as one that was held until then.
 
@@ -13,8 +13,7 @@ const BODIES_MAX: i64 = 4 << 20;
 /// End of a window that reaches to the end of the outbox.
 const NO_END: ChangeId = ChangeId(i64::MAX);
 
-/// Part of the outbox that a push plans at once: the open changes between two ids, and the first pending changes of
-/// operators.
+/// Part of the outbox that a push plans at once: open changes between two ids, and first operators' ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutboxWindow {
     pub(super) after: ChangeId,
@@ -34,8 +33,8 @@ impl OutboxWindow {
     }
 }
 
-/// SQL: the first open changes after parameter 1 that meet a condition, one more than a window holds. A body that is
-/// too large is not read.
+/// SQL: the first open changes after parameter 1 that meet a condition, one more than a window holds. A body
+/// that is too large is not read.
 macro_rules! first_open {
     ($condition:literal) => {
         concat!(

@@ -12,9 +12,7 @@ pub(crate) struct CallCount {
     pub lane: String,
     /// Operation, as the interface lists it.
     pub operation: String,
-    /// Number of calls.
     pub calls: i64,
-    /// Number of calls answered 429.
     pub throttled: i64,
 }
 
@@ -23,9 +21,7 @@ pub(crate) struct CallCount {
 pub struct CallOutcomeCount {
     /// Operation, as the interface lists it.
     pub operation: String,
-    /// Code of the outcome.
     pub outcome: String,
-    /// Number of calls.
     pub calls: i64,
     /// Position of the last end among them.
     pub last_end: i64,

@@ -6,18 +6,13 @@ use crate::store::outbox::in_doubt;
 use crate::store::{InDoubtRow, JournalEvent, Result, Store};
 use sqlx_macros::FromRow;
 
-/// State transition of a change.
 #[derive(Clone, Debug, FromRow)]
 pub struct TransitionRow {
     /// Position of the journal; an entry at this position caused the transition.
     pub position: i64,
-    /// Time.
     pub at_ms: i64,
-    /// New state.
     pub state: String,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
     /// Exchange that carried the change then.
     pub exchange_id: Option<i64>,
@@ -26,7 +21,6 @@ pub struct TransitionRow {
 /// Known shipment of an order that no change is known to have created.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct CandidateShipment {
-    /// Id.
     pub shipment_id: i64,
     /// Order line and quantity of each item.
     #[sqlx(json)]
@@ -43,8 +37,8 @@ impl Store {
 
     /// Returns the decisions on a change, of `settle` or of a person, oldest first.
     ///
-    /// These are the events of its key, those of another change of its entry that moved it too, and those that
-    /// released or acknowledged many changes.
+    /// These are the events of its key, those of another change of its entry that moved it too, and those
+    /// that released or acknowledged many changes.
     pub(crate) async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE subject = $1 \
                    UNION SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM outbox o \

@@ -11,12 +11,9 @@ use sqlx_macros::FromRow;
 /// SKU of the mirror, among those with one case key.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct KnownSku {
-    /// Row of the product.
     pub id: i64,
-    /// Spelling.
     pub sku: String,
-    /// Row of the product that changes under this spelling refer to; its own row where the spelling stands
-    /// for itself.
+    /// Row of the product that changes under this spelling refer to, which may be its own.
     pub target_product: i64,
     /// Product id at the platform; `None`: the platform never returned it.
     pub product_id: Option<i64>,
@@ -26,24 +23,19 @@ pub(crate) struct KnownSku {
     pub missing_ms: Option<i64>,
 }
 
-/// Current stock level.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct CurrentStockLevel {
-    /// Warehouse.
     pub warehouse_id: i64,
     /// Name of the warehouse, where the platform lists it.
     pub warehouse_name: Option<String>,
-    /// R, the fact; `None`: unknown.
     pub quantity: Option<i64>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
     pub own_delta: Option<i64>,
     /// Time at which the fact's request was sent.
     pub fact_ms: Option<i64>,
-    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
     /// Time at which the platform stopped linking the product to the warehouse.
     pub unlinked_ms: Option<i64>,
-    /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
     /// Quantity of a write in flight or in doubt.
     pub written_in_flight: Option<i64>,
@@ -52,9 +44,7 @@ pub(crate) struct CurrentStockLevel {
 /// Pair (R, O) of the stock level, with the exchange or decision that set it.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct QuantityStateRow {
-    /// R.
     pub quantity: i64,
-    /// O.
     pub own_delta: i64,
     /// Position at which it was set; `None`: unknown for the first pair.
     pub position: Option<i64>,
@@ -62,25 +52,18 @@ pub(crate) struct QuantityStateRow {
     pub since_ms: Option<i64>,
     /// Exchange that set it; `None`: a decision did, or it is unknown.
     pub exchange_id: Option<i64>,
-    /// Operation of that exchange.
     pub operation: Option<String>,
 }
 
 /// Change of the stock level, with the exchange that last carried it.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ExplainedChange {
-    /// Id.
     pub id: i64,
-    /// Key.
     pub key: LossyText,
-    /// Kind and body.
     #[sqlx(flatten)]
     pub content: ChangeContent,
-    /// State.
     pub state: String,
-    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Reason, as a sentence.
     pub detail: Option<String>,
     /// Time of the insertion, RFC 3339.
     pub created_at: String,
@@ -88,23 +71,18 @@ pub(crate) struct ExplainedChange {
     pub inserted_by: Option<String>,
     /// Position of the journal at the insertion.
     pub position: Option<i64>,
-    /// Base of a count.
     pub base_quantity: Option<i64>,
-    /// Own delta at the base.
     pub base_own_delta: Option<i64>,
-    /// Quantity written for the change.
     pub written: Option<i64>,
     /// Time of the last state transition.
     pub state_changed_ms: Option<i64>,
     /// Exchange that carried the change, or that showed that no call was needed.
     pub exchange_id: Option<i64>,
-    /// Operation of that exchange.
     pub operation: Option<String>,
     /// Time at which that exchange was sent.
     pub sent_ms: Option<i64>,
     /// Position at which that exchange ended.
     pub ended: Option<i64>,
-    /// Verdict of that exchange.
     pub verdict: Option<String>,
 }
 
@@ -113,7 +91,6 @@ pub(crate) struct ExplainedChange {
 pub(crate) struct ExplainedEvent {
     /// Position in the journal, where it has one.
     pub position: Option<i64>,
-    /// Time.
     pub at_ms: i64,
     /// `look`, `trip`, or the kind of the event.
     pub kind: String,
@@ -121,7 +98,6 @@ pub(crate) struct ExplainedEvent {
     pub subject: LossyText,
     /// Result of the check, numbers of the trip, or detail of the event as JSON.
     pub detail: Option<String>,
-    /// Person who decided.
     pub decided_by: Option<String>,
 }
 

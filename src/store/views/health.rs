@@ -21,16 +21,13 @@ const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 pub struct HealthRows {
     /// Session that worked last; `None`: no daemon ever did.
     pub last_session: Option<LastSessionRow>,
-    /// Pauses in force.
     pub pauses: Vec<PauseRow>,
     /// End of the last pause of the pushes, if it is over.
     pub pushes_resumed: Option<Timestamp>,
-    /// State of each enabled job.
     pub jobs: Vec<JobHealthRow>,
     /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// Last run of `prune`, if a jump of the clock kept it from pruning by age and no snapshot was taken
-    /// since.
+    /// Last run of `prune`, if a jump of the clock kept it from pruning and no snapshot came since.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
@@ -48,7 +45,6 @@ pub struct HealthRows {
     pub pushes: Vec<EndedRunRow>,
     /// Records that no poll could read.
     pub unreadable: Vec<UnreadableRow>,
-    /// Quarantined entries.
     pub quarantined: Vec<QuarantineRow>,
     /// Written quantities that the platform does not show.
     pub mismatches: Vec<MismatchRow>,
@@ -68,10 +64,8 @@ pub struct HealthRows {
     pub limiter_state: Option<String>,
 }
 
-/// Session that worked last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub struct LastSessionRow {
-    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
     /// End, in milliseconds since 1970; `None`: the session is open or was interrupted.
     pub ended_ms: Option<i64>,
@@ -81,7 +75,6 @@ pub struct LastSessionRow {
     pub is_good: bool,
 }
 
-/// State of the job `backup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub struct BackupRow {
     /// Start of the last successful run, in milliseconds since 1970.
@@ -95,18 +88,14 @@ pub struct BackupRow {
 /// Pending changes of one kind and reason.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct WaitingRow {
-    /// Kind, as inserted.
     pub kind: LossyText,
-    /// Code of the reason: a reason of the outbox, or `quarantined`, `behind_held`,
-    /// `behind_in_doubt`, `sending`.
+    /// Reason of the outbox, `quarantined`, `behind_held`, `behind_in_doubt` or `sending`.
     pub why: Option<String>,
-    /// Number of changes.
     pub changes: i64,
     /// Start of the oldest one's wait, in milliseconds since 1970.
     pub since_ms: i64,
     /// Start of the first session since then, in milliseconds since 1970.
     pub first_session_ms: Option<i64>,
-    /// Key of the oldest.
     pub key: LossyText,
     /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
@@ -115,9 +104,7 @@ pub struct WaitingRow {
 /// Rejected changes that are not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct RejectedRow {
-    /// Number of changes.
     pub changes: i64,
-    /// Key of the newest.
     pub key: LossyText,
     /// Reason of the newest, as a code.
     pub reason: Option<String>,
@@ -127,12 +114,10 @@ pub struct RejectedRow {
     pub since_ms: i64,
 }
 
-/// Finished call.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CallRow {
     /// Operation, as the interface lists it.
     pub operation: String,
-    /// Verdict.
     pub verdict: String,
     /// HTTP status, if an answer came.
     pub status: Option<i64>,
@@ -142,14 +127,10 @@ pub struct CallRow {
     pub sent_ms: i64,
 }
 
-/// Finished run.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct EndedRunRow {
-    /// Outcome.
     pub outcome: String,
-    /// Summary.
     pub summary: Option<String>,
-    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
 }
 
@@ -158,7 +139,6 @@ pub struct EndedRunRow {
 pub struct UnreadableRow {
     /// Job whose polls met the record.
     pub job: String,
-    /// Name of the record.
     pub subject: String,
     /// Part of the record that could not be read.
     pub why: String,
@@ -235,15 +215,13 @@ const JOBS: &str = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 10
 const BACKUP: &str = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
                FROM job_state WHERE job = 'backup' AND enabled";
 
-/// SQL: the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
-/// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
-/// run.
+/// SQL: the last run of `prune` if it was partial, as only a jump of the clock makes it, and no snapshot was
+/// taken since. `journal prune` leaves a snapshot and no run.
 const UNPRUNED: &str = "SELECT outcome, summary, started_ms \
                FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) r \
                WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
 
-/// SQL: the rejected changes to report. Rejections by a person or by the configured policy need no
-/// acknowledgement and are left out.
+/// SQL: the rejected changes to report. A rejection by a person or by the policy needs no acknowledgement.
 const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail \
                FROM (SELECT count(*) AS changes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
                max(id) AS newest \

@@ -22,10 +22,8 @@ const LAST_CHARACTER: char = '\u{10ffff}';
 /// State by which stock is filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StockSelection {
-    /// Every SKU.
     #[default]
     All,
-    /// SKUs with a pending change.
     Pending,
     /// SKUs with a change that waits for a decision about a quantity.
     Conflict,
@@ -42,11 +40,8 @@ pub struct StockFilter {
     pub prefix: String,
     /// Part of the name, in any case of ASCII letters.
     pub name_part: Option<String>,
-    /// Warehouse.
     pub warehouse: Option<i64>,
-    /// State.
     pub selection: StockSelection,
-    /// Cursor of the page before.
     pub after: String,
 }
 
@@ -57,16 +52,13 @@ pub struct StockPageRow {
     pub cursor: LossyText,
     /// SKU, in the platform's spelling where that is known.
     pub sku: LossyText,
-    /// Name.
     pub name: Option<String>,
     /// Time since which the platform does not return it.
     pub missing_ms: Option<i64>,
 }
 
-/// Page of stock.
 #[derive(Clone, Debug)]
 pub struct StockPage {
-    /// Rows, in order.
     pub rows: Vec<StockPageRow>,
     /// Cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
@@ -77,7 +69,6 @@ pub struct StockPage {
 pub(crate) struct ExchangeFilter {
     /// Operation, as the interface lists it.
     pub operation: Option<String>,
-    /// Verdict.
     pub verdict: Option<String>,
     /// SKU whose facts or changes the exchange carried.
     pub sku: Option<String>,
@@ -94,11 +85,8 @@ pub(crate) struct CallInterval {
     pub lane: String,
     /// Operation, as the interface lists it.
     pub operation: String,
-    /// Number of calls.
     pub calls: i64,
-    /// Number of calls answered 429.
     pub throttled: i64,
-    /// Number of calls answered 400.
     pub bad_requests: i64,
 }
 
@@ -267,8 +255,8 @@ impl Store {
         self.fetch_all(sql, (), "read the age limits of the jobs").await
     }
 
-    /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a supplier ships is
-    /// not among them.
+    /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a
+    /// supplier ships is not among them.
     pub(crate) async fn units_to_pick(&self) -> Result<Vec<(Option<i64>, Option<String>, i64, i64)>> {
         let sql = "SELECT l.warehouse_id, w.name, count(*) AS lines, CAST(sum(l.quantity_left) AS BIGINT) AS units \
                    FROM sales_order o JOIN order_line_item l ON l.order_id = o.id \

@@ -9,18 +9,13 @@ use sqlx_macros::FromRow;
 /// Number of SKUs per stock query, because the view scans all pending changes each time.
 const STOCK_PAGE: u32 = 4_000;
 
-/// Row of the view `stock`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct StockRow {
-    /// SKU in the platform's spelling.
     pub sku: String,
-    /// Warehouse.
     pub warehouse_id: i64,
     /// Name of the warehouse, once the list of warehouses was read.
     pub warehouse_name: Option<String>,
-    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// Quantity, the fact.
     pub quantity: i64,
     /// Quantity after the pending changes; `None`: there are none.
     pub pending_quantity: Option<i64>,
@@ -32,10 +27,8 @@ pub struct StockRow {
     pub observed_at: Option<String>,
 }
 
-/// Row of the view `job_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct JobHealthRow {
-    /// Job.
     pub job: String,
     /// Start of its last `ok` run, RFC 3339.
     pub last_good_at: Option<String>,
@@ -43,28 +36,19 @@ pub struct JobHealthRow {
     pub age_seconds: Option<i64>,
     /// True if its data is older than twice its interval.
     pub stale: bool,
-    /// Next due time, RFC 3339.
     pub next_due_at: Option<String>,
-    /// Outcome of its last run.
     pub last_outcome: Option<String>,
 }
 
-/// Counts for the summary lines.
 #[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
 pub(crate) struct MirrorCounts {
-    /// Products that the platform returned.
     pub skus: i64,
-    /// Stock levels.
     pub stock_levels: i64,
     /// SKUs that the platform does not return.
     pub missing_skus: i64,
-    /// Tracked orders.
     pub orders: i64,
-    /// Parked records.
     pub parked: i64,
-    /// Exchanges in the journal.
     pub exchanges: i64,
-    /// Runs in the journal.
     pub runs: i64,
 }
 

@@ -7,7 +7,6 @@ use serde::Serialize;
 use sqlx_macros::FromRow;
 use std::time::Duration;
 
-/// Period that is measured.
 const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Number of stock levels that are named.
@@ -16,7 +15,6 @@ const NAMED: i64 = 10;
 /// Units that others took within 24 h between our read and our write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnitsAtRisk {
-    /// Sum over all stock levels.
     pub units: i64,
     /// Number of stock levels of which units were taken.
     pub affected: i64,
@@ -27,11 +25,8 @@ pub struct UnitsAtRisk {
 /// Units taken of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
 pub struct UnitsTakenRow {
-    /// SKU in the platform's spelling.
     pub sku: String,
-    /// Warehouse.
     pub warehouse_id: i64,
-    /// Units.
     pub units: i64,
     /// Time at which a read last showed that some were taken, RFC 3339.
     pub seen_at: String,

@@ -5,18 +5,14 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use sqlx_macros::FromRow;
 
-/// Stock level in the mirror.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct VerifyRow {
-    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// Warehouse.
     pub warehouse_id: i64,
     /// Fact; `None`: the link vanished or the platform does not return the SKU.
     pub quantity: Option<i64>,
     /// Time at which the fact's request was sent.
     pub fact_ms: Option<i64>,
-    /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
     /// Quantity of a write in flight or in doubt.
     pub written_in_flight: Option<i64>,

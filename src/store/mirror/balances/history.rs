@@ -10,11 +10,9 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
 
-/// Event of deleted history entries.
 pub(crate) const HISTORY_PRUNED: &str = "past.forgotten";
 
-/// Number of newest entries of each stock level that stay at any age. A count of a quiet stock level may
-/// refer to one of them.
+/// Number of newest entries of each stock level that stay at any age, because a count may refer to one.
 const NEWEST_RETAINED: i64 = 5;
 
 /// SQL: the rows that an event with the detail `$1` deletes.

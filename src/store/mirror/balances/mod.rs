@@ -5,9 +5,8 @@
 //! record's is skipped (`page.rs`). Of the others only the differences are written.
 //!
 //! A stock level keeps its older fact and that fact's age if a write overlaps the read: claimed, or finished
-//! after this request was sent. The answer may be older than the write (docs/rules.md 5). It also keeps them
-//! if it shows the value from before its last write, until a second check agrees (docs/rules.md 6,
-//! `readback.rs`).
+//! after this request was sent. The answer may be older than the write (docs/rules.md 5). It also keeps them if
+//! it shows the value from before its last write, until a second check agrees (docs/rules.md 6, `readback.rs`).
 
 pub(in crate::store) mod absence;
 pub(in crate::store) mod history;
@@ -28,13 +27,11 @@ use serde_json::{Value, json as value};
 use std::sync::OnceLock;
 use unchanged::{PARSER_VERSION, page_is_evidence};
 
-/// Result of recording a page.
 #[derive(Clone, Debug, Default)]
 pub struct BalancesRecorded {
     /// Number of stock levels that are new or whose quantity or attributes changed.
     pub stock_levels_changed: u64,
-    /// Number of stock levels left unchanged, because a write overlaps the read or a stale replica may have
-    /// answered.
+    /// Number of stock levels left unchanged by an overlapping write or for a stale replica.
     pub stock_levels_overlapped: u64,
     /// Accepted writes that the platform does not show, as two checks agree.
     pub mismatched: Vec<MismatchRow>,
@@ -89,7 +86,6 @@ static STOCK_LEVEL_INSERT: BulkInsert<6> = BulkInsert {
 };
 
 impl WriteTransaction {
-    /// Records a page of balances.
     pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded> {
         let members = PageMembers::from_page(page);
         // The digests are computed while SQLite works on its own thread.
@@ -211,8 +207,7 @@ impl WriteTransaction {
     }
 
     /// Creates a read batch of this exchange; `None` where one older batch has exactly these members and is
-    /// moved. Where all members are new, no later step of the page can clear `verified_by`, so it is set
-    /// here.
+    /// moved. If all members are new, no later step clears `verified_by`, so it is set here.
     async fn read_batch_create(
         &mut self,
         page: &BalancePage<'_>,

@@ -1,9 +1,8 @@
 //! A page of balances compared with the mirror, without SQL; `mod.rs` runs the statements.
 //!
-//! A record is written unless its digest equals the digest of its product. The digest covers the parsed
-//! values, not the bytes, so a program that parses more fields writes the record again. The digest depends on
-//! the hash function of the standard library; if that function changes, each product is compared column by
-//! column once.
+//! A record is written unless its digest equals the digest of its product. The digest covers the parsed values,
+//! not the bytes, so a program that parses more fields writes the record again. The digest depends on the hash
+//! function of the standard library; if that function changes, each product is compared column by column once.
 
 use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId};
 use sqlx::types::Json;
@@ -11,18 +10,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// Balance of one product (`ProductBalance`).
 #[derive(Clone, Debug, Hash)]
 pub struct BalanceFact<'a> {
-    /// SKU in the platform's spelling.
     pub sku: Sku,
-    /// `Id`.
     pub product_id: Option<i64>,
-    /// `UPC`.
     pub upc: Option<Cow<'a, str>>,
     /// `QuantityOnHand` of the product: stored and shown, never the fact of a stock level.
     pub total: Option<i64>,
-    /// `Warehouses[]`.
     pub stock_levels: Vec<StockLevelFact<'a>>,
     /// False where an entry of `Warehouses[]` could not be read. No stock level then counts as vanished, and
     /// those that the record does not show keep their age.
@@ -32,15 +26,10 @@ pub struct BalanceFact<'a> {
 /// Balance of one stock level (`ProductBalance.Warehouses[]`).
 #[derive(Clone, Debug, Hash)]
 pub struct StockLevelFact<'a> {
-    /// `WarehouseId`.
     pub warehouse_id: WarehouseId,
-    /// `QuantityOnHand`.
     pub quantity: Quantity,
-    /// `WarehouseSKU`.
     pub warehouse_sku: Option<Cow<'a, str>>,
-    /// `IsActive`.
     pub is_active: Option<bool>,
-    /// `IncludeInSyncBalance`.
     pub include_in_sync: Option<bool>,
 }
 
@@ -53,9 +42,7 @@ pub struct BalancePage<'a> {
     pub observed_at: Timestamp,
     /// Time at which the request was sent, since boot; `None`: the page proves no SKU missing.
     pub moment: Option<Moment>,
-    /// Requested SKUs.
     pub requested: &'a [Sku],
-    /// Returned records.
     pub products: &'a [BalanceFact<'a>],
     /// SKUs of returned records that could not be read.
     pub unreadable: &'a [Sku],
@@ -144,8 +131,7 @@ impl<'a> PageMembers<'a> {
     }
 }
 
-/// Returns true if the records match the requested SKUs in order, each SKU once. That is the normal page, and
-/// its SKUs need no lookup.
+/// Returns true for the normal page, which needs no lookup: each requested SKU once, in order.
 fn is_in_order(page: &BalancePage<'_>) -> bool {
     page.requested.len() == page.products.len()
         && page.requested.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
@@ -159,14 +145,11 @@ pub(super) struct KnownProducts {
     /// Read batch of all members; `None` where they differ.
     pub(super) read_batch: Option<i64>,
     pub(super) read_batches: BTreeSet<i64>,
-    /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
-    /// them.
+    /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged.
     pub(super) is_evidence: bool,
 }
 
-/// Result row of SQLite for [`KnownProducts`]. First the found members, as a JSON list of index, id, digest,
-/// read batch and 1 where the last answer lacked a known product. Then the largest product id, and
-/// `is_evidence`.
+/// Row for [`KnownProducts`]: the found members as a JSON list, the largest product id, and `is_evidence`.
 pub(super) type KnownProductsRow = (Json<Vec<KnownProductColumns>>, i64, bool);
 
 struct KnownProduct {
@@ -223,9 +206,8 @@ impl KnownProducts {
         self.products.len() as u64
     }
 
-    /// Returns the records that must be written; the last of several records for one product wins. `digests`
-    /// holds one digest per record of the page, `no_fact` the stock levels (product, warehouse) that keep an
-    /// older fact.
+    /// Returns the records that must be written, of several for one product the last. `digests` has one for
+    /// each record, `no_fact` the stock levels (product, warehouse) that keep an older fact.
     pub(super) fn records_to_write<'a>(
         &self,
         page: &BalancePage<'a>,
@@ -266,8 +248,7 @@ impl KnownProducts {
         absent.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
-    /// Returns the members that must be pointed to the page's new read batch. New products are left out,
-    /// because their insertion sets it.
+    /// Returns the members to point to the page's new read batch; the insertion of new products sets it.
     pub(super) fn outside_batch<'a>(&self, members: &PageMembers<'a>) -> Vec<&'a Sku> {
         let known = self.products.iter().zip(members.returned_flags());
         let elsewhere = known.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);

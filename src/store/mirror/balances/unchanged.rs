@@ -6,8 +6,8 @@
 //! change, as they would after a full comparison.
 //!
 //! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is
-//! unconfirmed. The page is evidence then. Another version of the program parses each page once more, because
-//! it may read more fields.
+//! unconfirmed. The page is evidence then. Another version of the program parses each page once more,
+//! because it may read more fields.
 //!
 //! A replay does without this: it parses every answer and has the same facts.
 
@@ -22,13 +22,11 @@ pub(super) const PARSER_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Answer that is not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub struct UnparsedAnswer<'a> {
-    /// Exchange.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
     /// First requested SKU; its read batch leads to the others.
     pub first_sku: &'a Sku,
-    /// Digest of the answer's body.
     pub digest: BodyDigest,
 }
 
@@ -71,8 +69,7 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Updates the read batch to this finished exchange and returns true if its answer equals the mirror's
-    /// state.
+    /// Moves the read batch to this finished exchange if its answer equals the mirror's state.
     pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = concat!(
             "UPDATE read_batch SET exchange_id = $2, observed_ms = $5 WHERE id = (",
