@@ -2,14 +2,16 @@
 
 use super::decider::command_line_user;
 use super::output::print_error;
+use super::wait_notes::with_wait_notes;
 use super::{CommandFailure, local_time};
 use crate::config::Config;
-use crate::daemon::SystemClock;
+use crate::daemon::{ControlError, ControlRequest, SystemClock, send_control_request};
 use crate::model::{Clock, Timestamp};
 pub(super) use crate::present::write_and_commit;
 use crate::store::{DatabaseLock, LockError, Store, StoreError};
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
@@ -92,6 +94,16 @@ impl CliContext {
             Err(error) => return Err(error.into()),
         }
         self.open_store().await
+    }
+
+    /// Sends a request to the daemon, or carries it out here if none runs. Meanwhile a person reads what keeps the
+    /// answer away.
+    pub(super) async fn ask_daemon<T: DeserializeOwned>(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Result<T, ControlError>, CommandFailure> {
+        let asked = send_control_request(self.config()?, Arc::new(self.clock()), request);
+        Ok(with_wait_notes(self, asked).await)
     }
 
     /// Returns a new key of the time and the process id.

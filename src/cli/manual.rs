@@ -142,42 +142,14 @@ fn config_page() -> String {
     roff.control("TH", ["tallyd.toml", "5", "", VERSION, MANUAL]);
     roff.control("SH", ["NAME"]).text([roman("tallyd.toml - configuration of tallyd")]);
     roff.control("SH", ["SYNOPSIS"]).text([bold("/etc/tallyd/tallyd.toml")]);
-    roff.control("SH", ["DESCRIPTION"]);
-    let mut comment: Vec<&str> = Vec::new();
-    for line in PACKAGED_CONFIG.lines().chain([""]) {
-        if let Some(text) = line.strip_prefix('#') {
-            comment.push(text.strip_prefix(' ').unwrap_or(text));
-        } else if line.starts_with('[') {
-            roff.control("SH", [line]);
-            add_comment(&mut roff, &mut comment);
-        } else if line.is_empty() {
-            roff.control("PP", []);
-            add_comment(&mut roff, &mut comment);
-        } else {
-            roff.control("TP", []).text([bold(line)]);
-            add_comment(&mut roff, &mut comment);
-        }
+    roff.control("SH", ["DESCRIPTION"]).control("nf", []);
+    for line in PACKAGED_CONFIG.lines() {
+        match line.starts_with('[') {
+            true => roff.control("fi", []).control("SH", [line]).control("nf", []),
+            false => roff.text([roman(line)]),
+        };
     }
+    roff.control("fi", []);
     add_see_also(&mut roff, ["tallyd(1)", "tallyd-check(1)", "tallyd-run(1)"].map(str::to_owned).into_iter());
     roff.to_roff()
-}
-
-/// Writes the collected comment; a paragraph with indented lines is a list and keeps its lines.
-fn add_comment(roff: &mut Roff, comment: &mut Vec<&str>) {
-    let lines = std::mem::take(comment);
-    for (number, paragraph) in lines.split(|line| line.is_empty()).enumerate() {
-        let is_list = paragraph.iter().any(|line| line.starts_with(' '));
-        if number > 0 {
-            roff.control("PP", []);
-        }
-        if is_list {
-            roff.control("nf", []);
-        }
-        for line in paragraph {
-            roff.text([roman(*line)]);
-        }
-        if is_list {
-            roff.control("fi", []);
-        }
-    }
 }

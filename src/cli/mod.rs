@@ -32,7 +32,7 @@ mod manual;
 mod output;
 mod wait_notes;
 
-use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
+use self::commands::catalog::{lists, product};
 use self::commands::daemon::{check, init, notify, pages, pause, quota, run, schema, status};
 use self::commands::demo::{self, sandbox};
 use self::commands::generate;
@@ -118,19 +118,19 @@ enum Command {
     Product(product::Command),
     /// List warehouses, or queue the creation of a warehouse
     #[command(subcommand)]
-    Warehouse(warehouse::Command),
+    Warehouse(lists::WarehouseCommand),
     /// List suppliers
     #[command(subcommand)]
-    Supplier(supplier::Command),
+    Supplier(lists::SupplierCommand),
     /// List storefronts
     #[command(subcommand)]
-    Storefront(storefront::Command),
+    Storefront(lists::StorefrontCommand),
     /// List listing templates, or queue the creation of a listing template
     #[command(subcommand)]
-    Template(template::Command),
+    Template(lists::TemplateCommand),
     /// Show the platform's reports from the mirror
     #[command(subcommand)]
-    Report(report::Command),
+    Report(lists::ReportCommand),
     /// Queue a shipment of an order, or of some of its lines
     Ship(ship::ShipArgs),
     /// Queue tracking numbers of shipments
@@ -331,11 +331,11 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
         Command::Stock(stock) => levels::stock_command(&context, stock).await,
         Command::Quantity(command) => quantity::quantity_command(&context, command).await,
         Command::Product(command) => product::product_command(&context, command).await,
-        Command::Warehouse(command) => warehouse::warehouse_command(&context, command).await,
-        Command::Supplier(command) => supplier::supplier_command(&context, command).await,
-        Command::Storefront(command) => storefront::storefront_command(&context, command).await,
-        Command::Template(command) => template::template_command(&context, command).await,
-        Command::Report(command) => report::report_command(&context, command).await,
+        Command::Warehouse(command) => lists::warehouse_command(&context, command).await,
+        Command::Supplier(command) => lists::supplier_command(&context, command).await,
+        Command::Storefront(command) => lists::storefront_command(&context, command).await,
+        Command::Template(command) => lists::template_command(&context, command).await,
+        Command::Report(command) => lists::report_command(&context, command).await,
         Command::Ship(ship) => ship::ship_command(&context, ship).await,
         Command::Tracking(command) => tracking::tracking_command(&context, command).await,
         Command::Explain(args) => explain::explain_command(&context, args).await,

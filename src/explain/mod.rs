@@ -22,21 +22,11 @@ use serde_json::{Value, json};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExplainError {
     /// The text is no SKU.
-    #[error("`{name}`: {error}")]
-    InvalidSku {
-        /// Text.
-        name: String,
-        /// Reason.
-        error: SkuError,
-    },
+    #[error("`{0}`: {1}")]
+    InvalidSku(String, SkuError),
     /// Several SKUs differ only in case or blanks.
-    #[error("`{name}` matches {matches}, which differ only in case or blanks; name one of them exactly")]
-    AmbiguousSku {
-        /// Text.
-        name: String,
-        /// SKUs.
-        matches: String,
-    },
+    #[error("`{0}` matches {1}, which differ only in case or blanks; name one of them exactly")]
+    AmbiguousSku(String, String),
     /// Nothing is known of the stock level; the sentence says what to do.
     #[error("{0}")]
     NothingKnown(String),
@@ -65,13 +55,8 @@ impl ExplainedSku {
     ///
     /// # Errors
     /// Fails if nothing is known of the stock level, and if the SKU may be several.
-    pub(crate) async fn find(
-        store: &Store,
-        name: &str,
-        warehouse: Option<i64>,
-    ) -> Result<Self, ExplainError> {
-        let sku =
-            Sku::new(name).map_err(|error| ExplainError::InvalidSku { name: name.to_owned(), error })?;
+    pub async fn find(store: &Store, name: &str, warehouse: Option<i64>) -> Result<Self, ExplainError> {
+        let sku = Sku::new(name).map_err(|error| ExplainError::InvalidSku(name.to_owned(), error))?;
         let known = store.explain_skus(&sku.case_key()).await?;
         let found = find_known(&known, name)?;
         let mut spellings = vec![name.to_owned()];
@@ -165,7 +150,7 @@ fn find_known<'a>(known: &'a [KnownSku], name: &str) -> Result<Option<&'a KnownS
         (None, []) => Ok(known.first()),
         (None, several) => {
             let names: Vec<String> = several.iter().map(|row| format!("`{}`", row.sku)).collect();
-            Err(ExplainError::AmbiguousSku { name: name.to_owned(), matches: names.join(", ") })
+            Err(ExplainError::AmbiguousSku(name.to_owned(), names.join(", ")))
         }
     }
 }

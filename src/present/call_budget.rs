@@ -1,11 +1,12 @@
 //! The account's budget: the calls of the last hour, the waits in force, and the bad-request budget.
 
+use super::{DecisionSentences, ViewError};
 use crate::config::Config;
 use crate::exec;
 use crate::health::{HealthReport, hold_text};
 use crate::limiter::{BadRequestStatus, EndingHold};
 use crate::model::Timestamp;
-use crate::store::{CallCount, DecisionResult, Store, StoreError};
+use crate::store::{CallCount, Store, StoreError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -76,12 +77,11 @@ pub(crate) fn budget_sentences(budget: &CallBudgetReport, health: &HealthReport)
 }
 
 /// Ends a wait that the platform ordered for the account by mistake.
-pub(crate) async fn lift_wait(store: &Store, now: Timestamp) -> Result<DecisionResult<String>, StoreError> {
-    let Some(wait) = exec::lift_wait(store, now).await? else {
-        return Ok(Err("no wait of the account is in force".into()));
-    };
+pub(crate) async fn lift_wait(store: &Store, now: Timestamp) -> DecisionSentences {
+    let wait = exec::lift_wait(store, now).await?;
+    let wait = wait.ok_or_else(|| ViewError::Refused("no wait of the account is in force".into()))?;
     let wait = hold_text(&wait, now);
-    Ok(Ok(format!("ended: {wait}; if the wait was intended, the platform orders it again")))
+    Ok(vec![format!("ended: {wait}; if the wait was intended, the platform orders it again")])
 }
 
 fn hold_json(hold: &EndingHold) -> Value {

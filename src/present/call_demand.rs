@@ -1,6 +1,6 @@
 //! The schedules' demand beside the quota, for the entries tracked today.
 
-use super::listing::{ListCell, ListedRow, list_row};
+use super::listing::{ListCell, ListColumns, ListedRow, columns};
 use crate::config::Config;
 use crate::daemon::{JobCalls, job_calls};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
@@ -78,14 +78,13 @@ impl CallDemand {
 }
 
 impl ListedRow for JobAllotment {
-    const HEADINGS: &'static [&'static str] =
-        &["job", "calls per run", "calls per minute", "granted", "maximum age"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let calls = ListCell::Number(format!("{:.0}", self.calls));
-        let [requested, granted] =
-            [self.requested, self.granted].map(|calls| ListCell::Number(format!("{calls:.1}")));
-        list_row![self.kind.as_str(), calls, requested, granted, format_elapsed(self.max_age)]
+    fn columns(&self) -> ListColumns {
+        let rate = |calls: f64| ListCell::Number(format!("{calls:.1}"));
+        columns! {
+            "job": self.kind.as_str(), "calls per run": ListCell::Number(format!("{:.0}", self.calls)),
+            "calls per minute": rate(self.requested), "granted": rate(self.granted),
+            "maximum age": format_elapsed(self.max_age),
+        }
     }
 }
 

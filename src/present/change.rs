@@ -1,6 +1,6 @@
 //! A change with its history and evidence, for decisions that no check of the platform can make.
 
-use super::listing::{ListCell, ListedRow, ListedSubject, list_row, rows_json};
+use super::listing::{ListColumns, ListedRow, ListedSubject, columns, rows_json, sentence_cell};
 use super::status::find_obstacles;
 use super::{ViewError, parse_json, time_text};
 use crate::config::Config;
@@ -183,11 +183,12 @@ pub(crate) struct ChangeStep {
 }
 
 impl ListedRow for ChangeStep {
-    const HEADINGS: &'static [&'static str] = &["time", "state or decision", "by", "exchange", "reason"];
-
-    fn cells(&self) -> Vec<ListCell> {
+    fn columns(&self) -> ListColumns {
         let exchange = self.exchange.map(|exchange| ListedSubject::Entry.cell(exchange));
-        list_row![self.at, self.what, self.by, exchange, ListCell::Sentence(self.why.clone())]
+        columns! {
+            "time": self.at, "state or decision": self.what, "by": self.by, "exchange": exchange,
+            "reason": sentence_cell(Some(&self.why)),
+        }
     }
 }
 

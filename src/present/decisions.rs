@@ -2,7 +2,7 @@
 //!
 //! A decision is journalled and applied in one transaction. An impossible one changes nothing and names the reason.
 
-use super::write_and_commit;
+use super::{DecisionSentences, ViewError, write_and_commit};
 use crate::model::{Timestamp, counted};
 use crate::outbox::{ChangeState, Resolution};
 use crate::store::{BrakeTripRow, DecisionResult, Store, StoreError, WriteTransaction};
@@ -131,14 +131,11 @@ pub(crate) async fn decide(
 }
 
 /// Releases the changes of all open trips, and returns a sentence about each trip and one about their changes.
-pub(crate) async fn release_all(
-    store: &Store,
-    now: Timestamp,
-) -> Result<DecisionResult<Vec<String>>, StoreError> {
+pub(crate) async fn release_all(store: &Store, now: Timestamp) -> DecisionSentences {
     let trips = store.brake_trip_list().await?;
     if trips.is_empty() {
         let why = "no brake holds a change; changes held for another reason: tallyd outbox list --state held";
-        return Ok(Err(why.into()));
+        return Err(ViewError::Refused(why.into()));
     }
     let released = write_and_commit(store, async |write| write.brake_release(&[], now).await).await?;
     let trip =
@@ -149,7 +146,7 @@ pub(crate) async fn release_all(
         sentences
             .push("new changes are sent again; one that repeats a lost change would be done twice".into());
     }
-    Ok(Ok(sentences))
+    Ok(sentences)
 }
 
 fn released_text(count: u64) -> String {
@@ -164,11 +161,10 @@ pub(crate) async fn resolve(
     resolution: Resolution,
     max_base_age: Duration,
     now: Timestamp,
-) -> Result<DecisionResult<Vec<String>>, StoreError> {
+) -> DecisionSentences {
     let resolved =
         write_and_commit(store, async |write| write.outbox_resolve(key, resolution, max_base_age, now).await);
-    Ok(match resolved.await? {
-        Ok(done) => Ok(done.keys.iter().map(|key| format!("{key}: {}; {}", done.state, done.next)).collect()),
-        Err(why) => Err(format!("{key}: not resolved: {why}")),
-    })
+    let refused = |why| ViewError::Refused(format!("{key}: not resolved: {why}"));
+    let done = resolved.await?.map_err(refused)?;
+    Ok(done.keys.iter().map(|key| format!("{key}: {}; {}", done.state, done.next)).collect())
 }

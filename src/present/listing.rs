@@ -4,12 +4,17 @@ use crate::model::Timestamp;
 use crate::store::LossyText;
 use serde_json::Value;
 
-/// A row of a list.
-pub(crate) trait ListedRow {
-    /// Headings in small letters, as many as cells.
-    const HEADINGS: &'static [&'static str];
+/// The cells of a row, each below its heading in small letters. All rows of a list have the same headings.
+pub(crate) type ListColumns = Vec<(&'static str, ListCell)>;
 
-    fn cells(&self) -> Vec<ListCell>;
+pub(crate) trait ListedRow {
+    fn columns(&self) -> ListColumns;
+}
+
+impl ListedRow for ListColumns {
+    fn columns(&self) -> ListColumns {
+        self.clone()
+    }
 }
 
 /// A row that programs read.
@@ -32,6 +37,8 @@ pub(crate) enum ListCell {
     Number(String),
     Flag(bool),
     Time(Timestamp),
+    /// A time as its distance from now, which is the second one.
+    Age(Timestamp, Timestamp),
     /// The name of something that has a page of its own.
     Link(ListedSubject, String),
 }
@@ -52,16 +59,23 @@ impl ListedSubject {
     }
 }
 
-/// Returns a cell with a sentence of tallyd.
-pub(crate) fn sentence_cell(sentence: Option<&str>) -> ListCell {
-    sentence.map_or(ListCell::Missing, |sentence| ListCell::Sentence(sentence.to_owned()))
+pub(crate) fn sentence_cell(sentence: Option<impl AsRef<str>>) -> ListCell {
+    sentence.map_or(ListCell::Missing, |sentence| ListCell::Sentence(sentence.as_ref().to_owned()))
 }
 
 /// Returns a cell with a time of the database's views, which is RFC 3339.
-pub(crate) fn time_cell(time: Option<&str>) -> ListCell {
+pub(crate) fn time_cell(time: Option<impl AsRef<str>>) -> ListCell {
     time.map_or(ListCell::Missing, |time| {
-        Timestamp::parse(time).map_or_else(|| ListCell::Text(time.to_owned()), ListCell::Time)
+        Timestamp::parse(time.as_ref()).map_or_else(|| time.as_ref().cell(), ListCell::Time)
     })
+}
+
+/// Returns a cell with the age of such a time.
+pub(crate) fn age_cell(time: Option<impl AsRef<str>>, now: Timestamp) -> ListCell {
+    match time_cell(time) {
+        ListCell::Time(at) => ListCell::Age(at, now),
+        other => other,
+    }
 }
 
 /// Returns the fields of an object that have a value and are no objects themselves, as the doors show them.
@@ -85,11 +99,13 @@ pub(crate) trait ListedValue {
     fn cell(&self) -> ListCell;
 }
 
-/// Returns the cells of a row's values.
-macro_rules! list_row {
-    ($($value:expr),+ $(,)?) => { vec![$($crate::present::listing::ListedValue::cell(&$value)),+] };
+/// Returns a row: `columns! {"run": id, "job": job}`.
+macro_rules! columns {
+    ($($heading:literal: $value:expr),+ $(,)?) => {
+        vec![$(($heading, $crate::present::listing::ListedValue::cell(&$value))),+]
+    };
 }
-pub(crate) use list_row;
+pub(crate) use columns;
 
 macro_rules! listed_values {
     ($form:path: $($type:ty),+) => {$(
@@ -101,7 +117,7 @@ macro_rules! listed_values {
     )+};
 }
 listed_values!(ListCell::Text: str, String, LossyText);
-listed_values!(ListCell::Number: i64, usize, f64);
+listed_values!(ListCell::Number: i64, u64, usize, f64);
 
 impl ListedValue for ListCell {
     fn cell(&self) -> ListCell {

@@ -60,14 +60,20 @@ pub(crate) enum ViewError {
     /// The name cannot be one of a SKU, a job or a state.
     #[error("{0}")]
     Invalid(String),
+    /// The decision is not possible, and nothing was changed.
+    #[error("{0}")]
+    Refused(String),
 }
+
+/// The sentences about a decision; [`ViewError::Refused`] has the reason of an impossible one.
+pub(crate) type DecisionSentences = Result<Vec<String>, ViewError>;
 
 impl From<ExplainError> for ViewError {
     fn from(error: ExplainError) -> Self {
         match error {
             ExplainError::Store(error) => error.into(),
-            ExplainError::InvalidSku { .. } => Self::Invalid(error.to_string()),
-            ExplainError::AmbiguousSku { .. } | ExplainError::NothingKnown(_) => {
+            ExplainError::InvalidSku(..) => Self::Invalid(error.to_string()),
+            ExplainError::AmbiguousSku(..) | ExplainError::NothingKnown(_) => {
                 Self::Unknown(error.to_string())
             }
         }

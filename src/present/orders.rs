@@ -1,6 +1,6 @@
 //! Tracked orders, and an order with its lines, allocations and shipments.
 
-use super::listing::{JsonRow, ListCell, ListedRow, ListedSubject, list_row, time_cell};
+use super::listing::{JsonRow, ListColumns, ListedRow, ListedSubject, columns, time_cell};
 use super::time_text;
 use crate::model::{OrderId, Timestamp};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow, Store, StoreError};
@@ -43,14 +43,13 @@ impl OrderDetail {
 pub(crate) struct OrderNow<'a>(pub(crate) &'a OrderRow, pub(crate) Timestamp);
 
 impl ListedRow for OrderNow<'_> {
-    const HEADINGS: &'static [&'static str] =
-        &["order", "state", "lines", "sold", "left", "closed", "observed"];
-
-    fn cells(&self) -> Vec<ListCell> {
+    fn columns(&self) -> ListColumns {
         let Self(row, now) = self;
-        let (order, state) = (ListedSubject::Order.cell(row.order_id), row.state(*now).as_str());
-        let (closed, observed) = (row.closed_ms.map(Timestamp), row.observed_ms.map(Timestamp));
-        list_row![order, state, row.lines, row.sold, row.left, closed, observed]
+        columns! {
+            "order": ListedSubject::Order.cell(row.order_id), "state": row.state(*now).as_str(), "lines": row.lines,
+            "sold": row.sold, "left": row.left, "closed": row.closed_ms.map(Timestamp),
+            "observed": row.observed_ms.map(Timestamp),
+        }
     }
 }
 
@@ -71,37 +70,32 @@ impl JsonRow for OrderNow<'_> {
 pub(crate) struct ListedOrderLine(pub(crate) Value);
 
 impl ListedRow for ListedOrderLine {
-    const HEADINGS: &'static [&'static str] =
-        &["line", "sku", "sold", "left", "price", "supplier", "warehouse", "observed"];
-
-    fn cells(&self) -> Vec<ListCell> {
+    fn columns(&self) -> ListColumns {
         let Self(line) = self;
-        let sku = line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku));
-        let (sold, left, price) = (&line["quantity_sold"], &line["quantity_left"], &line["unit_price"]);
-        let (supplier, warehouse) = (&line["supplier_id"], &line["warehouse_id"]);
-        let observed = time_cell(line["observed_at"].as_str());
-        list_row![line["line_item_id"], sku, sold, left, price, supplier, warehouse, observed]
+        columns! {
+            "line": line["line_item_id"], "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
+            "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
+            "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
+            "observed": time_cell(line["observed_at"].as_str()),
+        }
     }
 }
 
 impl ListedRow for AllocationRow {
-    const HEADINGS: &'static [&'static str] = &["line", "sku", "quantity", "warehouse", "name", "observed"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let observed = time_cell(Some(&self.observed_at));
-        let Self { line_item_id, sku, quantity, warehouse_id, warehouse_name, .. } = self;
-        list_row![line_item_id, sku, quantity, warehouse_id, warehouse_name, observed]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "line": self.line_item_id, "sku": self.sku, "quantity": self.quantity, "warehouse": self.warehouse_id,
+            "name": self.warehouse_name, "observed": time_cell(Some(&self.observed_at)),
+        }
     }
 }
 
 impl ListedRow for ShipmentItemRow {
-    const HEADINGS: &'static [&'static str] =
-        &["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let observed = time_cell(Some(&self.observed_at));
-        let Self { line_item_id, shipment_id, item_id, quantity, tracking_number, .. } = self;
-        let (shipped, confirmed) = (self.is_shipped, self.is_confirmed);
-        list_row![line_item_id, shipment_id, item_id, quantity, shipped, confirmed, tracking_number, observed]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "line": self.line_item_id, "shipment": self.shipment_id, "item": self.item_id, "quantity": self.quantity,
+            "shipped": self.is_shipped, "confirmed": self.is_confirmed, "tracking": self.tracking_number,
+            "observed": time_cell(Some(&self.observed_at)),
+        }
     }
 }

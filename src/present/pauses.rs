@@ -1,9 +1,9 @@
 //! Pauses of jobs: the limits of an operator's fields, and the sentence of a pause.
 
-use super::write_and_commit;
+use super::{DecisionSentences, ViewError, write_and_commit};
 use crate::config;
 use crate::model::{JobKind, Timestamp};
-use crate::store::{DecisionResult, PauseRow, Store, StoreError};
+use crate::store::{PauseRow, Store};
 use std::time::Duration;
 
 /// Longest duration of a pause; a longer one is a pause that an operator ends.
@@ -34,7 +34,7 @@ pub(crate) async fn pause_jobs(
     kinds: &[JobKind],
     (duration, why): (Option<Duration>, &str),
     now: Timestamp,
-) -> Result<Vec<String>, StoreError> {
+) -> DecisionSentences {
     let until = duration.map(|duration| now.plus(duration));
     write_and_commit(store, async |write| {
         for kind in kinds {
@@ -49,13 +49,11 @@ pub(crate) async fn pause_jobs(
 }
 
 /// Ends the pause of a job.
-pub(crate) async fn resume_job(
-    store: &Store,
-    kind: JobKind,
-    now: Timestamp,
-) -> Result<DecisionResult<String>, StoreError> {
-    let is_ended = write_and_commit(store, async |write| write.pause_end(kind, now).await).await?;
-    Ok(if is_ended { Ok(format!("{kind}: resumed")) } else { Err(format!("{kind}: it was not paused")) })
+pub(crate) async fn resume_job(store: &Store, kind: JobKind, now: Timestamp) -> DecisionSentences {
+    match write_and_commit(store, async |write| write.pause_end(kind, now).await).await? {
+        true => Ok(vec![format!("{kind}: resumed")]),
+        false => Err(ViewError::Refused(format!("{kind}: it was not paused"))),
+    }
 }
 
 /// Returns a pause as a sentence, with its effect on the job.

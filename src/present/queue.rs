@@ -1,7 +1,8 @@
 //! The insertion of changes into the outbox, validated as the daemon validates them.
 
+use super::ViewError;
 use crate::outbox::{self, ChangeBody};
-use crate::store::{DecisionResult, WriteTransaction};
+use crate::store::WriteTransaction;
 use serde_json::Value;
 
 /// A change to insert.
@@ -23,8 +24,8 @@ impl ChangeToQueue {
     }
 
     /// Parses the body as the daemon does.
-    pub(crate) fn parsed_body(&self) -> Result<ChangeBody, String> {
-        outbox::parse_body(self.kind, &self.body).map_err(|why| why.detail)
+    pub(crate) fn parsed_body(&self) -> Result<ChangeBody, ViewError> {
+        outbox::parse_body(self.kind, &self.body).map_err(|why| ViewError::Invalid(why.detail))
     }
 }
 
@@ -34,13 +35,13 @@ pub(crate) async fn insert_changes(
     write: &mut WriteTransaction,
     changes: &[ChangeToQueue],
     keys: &[String],
-) -> DecisionResult<u64> {
+) -> Result<u64, ViewError> {
     let mut new = 0;
     for (change, key) in changes.iter().zip(keys) {
         let inserted = write.outbox_insert(key, change.kind, &change.body, change.priority).await;
         let failure = |error| {
             let line = change.line_number.map_or_else(String::new, |number| format!("line {number}: "));
-            format!("{line}change `{key}`: {error}; nothing was queued")
+            ViewError::Refused(format!("{line}change `{key}`: {error}; nothing was queued"))
         };
         new += u64::from(inserted.map_err(failure)?);
     }

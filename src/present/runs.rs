@@ -1,6 +1,6 @@
 //! Runs, exchanges and events of the journal.
 
-use super::listing::{JsonRow, ListCell, ListedRow, ListedSubject, list_row, rows_json, sentence_cell};
+use super::listing::{JsonRow, ListColumns, ListedRow, ListedSubject, columns, rows_json, sentence_cell};
 use super::{ViewError, parse_json, time_text};
 use crate::model::{JobKind, Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
@@ -62,14 +62,12 @@ pub(crate) fn parse_job_kind(name: &str) -> Result<JobKind, ViewError> {
 }
 
 impl ListedRow for RunRow {
-    const HEADINGS: &'static [&'static str] =
-        &["run", "job", "trigger", "started", "ms", "outcome", "calls", "summary"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let Self { id, job, trigger, started_ms, ended_ms, outcome, summary, exchanges, .. } = self;
-        let elapsed_ms = ended_ms.map(|ended| ended - started_ms);
-        let (run, summary) = (ListedSubject::Run.cell(id), sentence_cell(summary.as_deref()));
-        list_row![run, job, trigger, Timestamp(*started_ms), elapsed_ms, outcome, exchanges, summary]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "run": ListedSubject::Run.cell(self.id), "job": self.job, "trigger": self.trigger,
+            "started": Timestamp(self.started_ms), "ms": self.ended_ms.map(|ended| ended - self.started_ms),
+            "outcome": self.outcome, "calls": self.exchanges, "summary": sentence_cell(self.summary.as_deref()),
+        }
     }
 }
 
@@ -84,14 +82,12 @@ impl JsonRow for RunRow {
 }
 
 impl ListedRow for ExchangeRow {
-    const HEADINGS: &'static [&'static str] =
-        &["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let Self { id, operation, lane, sent_ms, answered_ms, verdict, status, message, .. } = self;
-        let elapsed_ms = answered_ms.map(|answered| answered - sent_ms);
-        let exchange = ListedSubject::Entry.cell(id);
-        list_row![exchange, operation, lane, Timestamp(*sent_ms), elapsed_ms, verdict, status, message]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "exchange": ListedSubject::Entry.cell(self.id), "operation": self.operation, "lane": self.lane,
+            "sent": Timestamp(self.sent_ms), "ms": self.answered_ms.map(|answered| answered - self.sent_ms),
+            "verdict": self.verdict, "status": self.status, "message": self.message,
+        }
     }
 }
 
@@ -106,14 +102,12 @@ impl JsonRow for ExchangeRow {
 }
 
 impl ListedRow for RunChange {
-    const HEADINGS: &'static [&'static str] =
-        &["change", "exchange", "kind", "written", "state", "reason", "detail"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let (change, exchange) =
-            (ListedSubject::Change.cell(&self.key), ListedSubject::Entry.cell(self.exchange_id));
-        let detail = sentence_cell(self.detail.as_deref());
-        list_row![change, exchange, self.kind, self.written, self.state, self.reason, detail]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "change": ListedSubject::Change.cell(&self.key), "exchange": ListedSubject::Entry.cell(self.exchange_id),
+            "kind": self.kind, "written": self.written, "state": self.state, "reason": self.reason,
+            "detail": sentence_cell(self.detail.as_deref()),
+        }
     }
 }
 
@@ -127,12 +121,11 @@ impl JsonRow for RunChange {
 }
 
 impl ListedRow for JournalEvent {
-    const HEADINGS: &'static [&'static str] =
-        &["position", "time", "event during the run", "subject", "by", "detail"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let position = ListedSubject::Entry.cell(self.position);
-        list_row![position, Timestamp(self.at_ms), self.kind, self.subject, self.decided_by, self.detail]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "position": ListedSubject::Entry.cell(self.position), "time": Timestamp(self.at_ms),
+            "event during the run": self.kind, "subject": self.subject, "by": self.decided_by, "detail": self.detail,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::call_budget::CallBudgetReport;
 use super::daemon_state::{daemon_state, lock_state};
-use super::listing::{ListCell, ListedRow, list_row, time_cell};
+use super::listing::{ListColumns, ListedRow, columns, time_cell};
 use super::{ViewError, time_text};
 use crate::config::Config;
 use crate::daemon;
@@ -89,13 +89,12 @@ impl StatusReport {
 }
 
 impl ListedRow for JobHealthRow {
-    const HEADINGS: &'static [&'static str] =
-        &["job", "last successful run", "age", "next start", "last outcome"];
-
-    fn cells(&self) -> Vec<ListCell> {
-        let Self { job, last_good_at, age_seconds, next_due_at, last_outcome, .. } = self;
-        let times = [last_good_at, next_due_at].map(|at| time_cell(at.as_deref()));
-        list_row![job, times[0], age_seconds.map(format_age), times[1], last_outcome]
+    fn columns(&self) -> ListColumns {
+        columns! {
+            "job": self.job, "last successful run": time_cell(self.last_good_at.as_deref()),
+            "age": self.age_seconds.map(format_age), "next start": time_cell(self.next_due_at.as_deref()),
+            "last outcome": self.last_outcome,
+        }
     }
 }
 

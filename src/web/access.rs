@@ -78,14 +78,6 @@ impl WebSession {
     }
 }
 
-/// The result of a token.
-#[derive(Debug)]
-pub(super) enum TokenExchange {
-    /// Value of the `Set-Cookie` header.
-    Cookie(String),
-    Wrong,
-}
-
 /// The token's digest, and the sessions.
 pub(super) struct AccessControl {
     token: [u8; 32],
@@ -112,10 +104,16 @@ impl AccessControl {
         Self { token: digest(token), cookie_name: format!("tallyd-{port}"), sessions: Mutex::default() }
     }
 
-    /// Exchanges a token for a cookie. `is_encrypted`: the browser reached a proxy by HTTPS.
-    pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> io::Result<TokenExchange> {
+    /// Exchanges a token for the value of a `Set-Cookie` header; `None` if it is wrong. `is_encrypted`: the browser
+    /// reached a proxy by HTTPS.
+    pub(super) fn exchange(
+        &self,
+        token: &str,
+        now: Moment,
+        is_encrypted: bool,
+    ) -> io::Result<Option<String>> {
         if !is_same(&digest(token), &self.token) {
-            return Ok(TokenExchange::Wrong);
+            return Ok(None);
         }
         let (cookie, csrf) = (random_text()?, random_text()?);
         let session = WebSession::new(now.plus(SESSION_LIFE), csrf);
@@ -129,7 +127,7 @@ impl AccessControl {
         }
         sessions.insert(digest(&cookie), Arc::new(session));
         let secure = if is_encrypted { "; Secure" } else { "" };
-        Ok(TokenExchange::Cookie(format!(
+        Ok(Some(format!(
             "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
             self.cookie_name,
             SESSION_LIFE.as_secs()
@@ -149,7 +147,7 @@ impl AccessControl {
 }
 
 /// A lock of values that are whole between any two statements, so a panic elsewhere does no harm.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,10 +5,11 @@
 
 use super::WebState;
 use super::access::{PageNotice, WebSession};
-use super::layout::{PageFailure, PageResult, json_response};
+use super::layout::{PageResult, json_response};
 use super::request::{PageRequest, wants_json};
 use crate::health::Finding;
 use crate::outbox::derived_key;
+use crate::present::ViewError;
 use crate::present::decisions::{KeyDecision, decide};
 use crate::present::queue::{ChangeToQueue, insert_changes};
 use crate::store::Durability;
@@ -20,8 +21,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// A done action, or the reason for which nothing was done.
-pub(super) type ActionResult = Result<PageNotice, String>;
+/// A done action. [`ViewError::Refused`] and [`ViewError::Invalid`] have the reason for which nothing was done.
+pub(super) type ActionResult = Result<PageNotice, ViewError>;
 
 /// A form whose action is done: the page that shows the result, and the result.
 #[derive(Clone, Debug)]
@@ -50,8 +51,16 @@ pub(super) async fn act_once(
 
 /// Returns the answer to a form; `to` is the next page.
 pub(super) fn answer_form(request: &PageRequest, to: &str, result: ActionResult) -> PageResult {
-    let done = result.as_ref().ok().map(|notice| DoneForm(to.to_owned(), notice.text.clone()));
-    let notice = result.unwrap_or_else(|text| PageNotice { is_done: false, text });
+    let (notice, done) = match result {
+        Err(ViewError::Refused(text) | ViewError::Invalid(text)) => {
+            (PageNotice { is_done: false, text }, None)
+        }
+        result => {
+            let notice = result?;
+            let done = DoneForm(to.to_owned(), notice.text.clone());
+            (notice, Some(done))
+        }
+    };
     let visit = (&*request.session, request.wants_json);
     let mut response = answer(visit, to, notice, &request.findings);
     done.map(|done| response.extensions_mut().insert(done));
@@ -74,12 +83,13 @@ fn answer(
 }
 
 /// Returns the result of an action that is done whole.
-pub(super) fn success(text: impl Into<String>) -> ActionResult {
-    Ok(PageNotice { is_done: true, text: text.into() })
+pub(super) fn success(sentences: Vec<String>) -> ActionResult {
+    Ok(PageNotice { is_done: true, text: sentences.join("; ") })
 }
 
 pub(super) fn unknown_action(request: &PageRequest) -> ActionResult {
-    Err(format!("there is no action `{}`", request.form.get("action").unwrap_or_default()))
+    let action = request.form.get("action").unwrap_or_default();
+    Err(ViewError::Refused(format!("there is no action `{action}`")))
 }
 
 impl WebState {
@@ -89,42 +99,34 @@ impl WebState {
         request: &PageRequest,
         kind: &'static str,
         body: &Value,
-    ) -> Result<ActionResult, PageFailure> {
+    ) -> ActionResult {
         let given = request.form.given("key").map(str::to_owned);
         let (body, once) = (body.to_string(), request.form.given("once").unwrap_or_default());
         let key = given.unwrap_or_else(|| derived_key("web", &[kind, &body], once));
         let change = ChangeToQueue::typed(key.clone(), kind, body);
-        if let Err(why) = change.parsed_body() {
-            return Ok(Err(why));
-        }
+        change.parsed_body()?;
         let mut write = self.store.begin_write(Durability::Full).await?;
-        Ok(match insert_changes(&mut write, &[change], std::slice::from_ref(&key)).await {
-            Err(why) => Err(why),
-            Ok(0) => Err(format!("the key `{key}` is known already; nothing was queued")),
-            Ok(_) => {
-                write.commit().await?;
-                let next = request.findings.first();
-                let next = next.map_or_else(|| "the daemon sends it".to_owned(), Finding::full_text);
-                success(format!("change {key} is queued; {next}"))
-            }
-        })
+        if insert_changes(&mut write, &[change], std::slice::from_ref(&key)).await? == 0 {
+            let why = format!("the key `{key}` is known already; nothing was queued");
+            return Err(ViewError::Refused(why));
+        }
+        write.commit().await?;
+        let next =
+            request.findings.first().map_or_else(|| "the daemon sends it".to_owned(), Finding::full_text);
+        success(vec![format!("change {key} is queued; {next}")])
     }
 
     /// Decides on each of the changes. The result names those that were refused.
-    pub(super) async fn decide(
-        &self,
-        decision: KeyDecision,
-        keys: &[String],
-    ) -> Result<ActionResult, PageFailure> {
+    pub(super) async fn decide(&self, decision: KeyDecision, keys: &[String]) -> ActionResult {
         if keys.is_empty() {
-            return Ok(Err("select at least one change".into()));
+            return Err(ViewError::Refused("select at least one change".into()));
         }
         let decided = decide(&self.store, decision, keys, self.now()).await?;
         let sentences = std::iter::once(decided.summary()).chain(decided.refusals());
         let text = sentences.collect::<Vec<_>>().join("; ");
-        Ok(match decided.done.is_empty() {
-            true => Err(text),
+        match decided.done.is_empty() {
+            true => Err(ViewError::Refused(text)),
             false => Ok(PageNotice { is_done: decided.refused.is_empty(), text }),
-        })
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! CSRF token, the form's own key. A request without a cookie gets the same 401 for every address.
 
 use super::WebState;
-use super::access::{TokenExchange, WebSession};
+use super::access::WebSession;
 use super::decisions::{SentForm, act_once};
 use super::layout::PageFailure;
 use super::request::{FormFields, wants_json};
@@ -132,14 +132,14 @@ fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
     let is_encrypted = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let exchanged = web.access.exchange(token, web.clock.moment(), is_encrypted);
     Some(match exchanged {
-        Ok(TokenExchange::Cookie(cookie)) => {
+        Ok(Some(cookie)) => {
             let to = super::layout::address_without(parts.uri.path(), &query, "token");
             Box::new(
                 (StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, to)])
                     .into_response(),
             )
         }
-        Ok(TokenExchange::Wrong) => {
+        Ok(None) => {
             tracing::warn!(event = event::WEB_DENIED, "someone opened the page with a wrong token");
             refuse(StatusCode::UNAUTHORIZED, "this token is wrong\n")
         }

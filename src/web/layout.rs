@@ -5,7 +5,7 @@ use super::pages::finding_block;
 use super::request::{FormFields, PageRequest};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
-use crate::present::listing::{ListCell, ListedRow, ListedSubject, field_cells};
+use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedSubject, ListedValue, field_cells};
 use crate::present::sentence::{SentencePart, sentence_parts};
 use crate::telemetry::{event, plain_json, plain_line};
 use axum::Extension;
@@ -52,6 +52,7 @@ impl<E: Into<ViewError>> From<E> for PageFailure {
         match error.into() {
             ViewError::Unknown(text) => Self::not_found(text),
             ViewError::Invalid(text) => Self(StatusCode::BAD_REQUEST, text),
+            ViewError::Refused(text) => Self(StatusCode::CONFLICT, text),
             error => {
                 tracing::error!(event = event::WEB_FAILED, "a page cannot be made: {error}");
                 Self(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
@@ -145,11 +146,6 @@ pub(super) fn text(value: &str) -> Markup {
     html! { bdi { (plain_line(value)) } }
 }
 
-/// Text from outside, or a dash.
-pub(super) fn optional_text(value: Option<&str>) -> Markup {
-    value.map_or_else(dash, text)
-}
-
 /// A sentence of tallyd, which may quote texts from outside: with its times in the browser's zone, and its commands.
 pub(super) fn sentence(value: &str) -> Markup {
     html! {
@@ -157,7 +153,7 @@ pub(super) fn sentence(value: &str) -> Markup {
             @for part in sentence_parts(value) {
                 @match part {
                     SentencePart::Text(part) => (plain_line(part)),
-                    SentencePart::Time(at) => (time(at)),
+                    SentencePart::Time(at) => (time(at, None)),
                     SentencePart::Code(code) => code { bdi { (plain_line(code)) } },
                 }
             }
@@ -165,39 +161,11 @@ pub(super) fn sentence(value: &str) -> Markup {
     }
 }
 
-/// A sentence of tallyd, or a dash.
-pub(super) fn optional_sentence(value: Option<&str>) -> Markup {
-    value.map_or_else(dash, sentence)
-}
-
-pub(super) fn number(value: Option<i64>) -> Markup {
-    value.map_or_else(dash, |value| html! { (value) })
-}
-
-fn dash() -> Markup {
-    html! { span.none { "–" } }
-}
-
-/// A time, which a script writes in the browser's zone; the tooltip keeps UTC.
-pub(super) fn time(at: Timestamp) -> Markup {
+/// A time, which a script writes in the browser's zone; the tooltip keeps UTC. With `now` it is an age.
+fn time(at: Timestamp, now: Option<Timestamp>) -> Markup {
     let utc = at.to_datetime().format("%Y-%m-%d %H:%M:%S UTC").to_string();
-    html! { time datetime=(at.to_rfc3339()) title=(utc) { (utc) } }
-}
-
-pub(super) fn optional_time(ms: Option<i64>) -> Markup {
-    ms.map_or_else(dash, |ms| time(Timestamp(ms)))
-}
-
-/// A time in RFC 3339, as the views of the database have it.
-pub(super) fn written_time(at: Option<&str>) -> Markup {
-    at.and_then(Timestamp::parse).map_or_else(dash, time)
-}
-
-/// An age, with its time as tooltip.
-pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> Markup {
-    let Some(at) = at else { return dash() };
-    let utc = at.to_datetime().format("%Y-%m-%d %H:%M:%S UTC").to_string();
-    html! { time datetime=(at.to_rfc3339()) title=(utc) data-age { (format_elapsed(now.duration_since(at))) " ago" } }
+    let age = now.map(|now| format!("{} ago", format_elapsed(now.duration_since(at))));
+    html! { time datetime=(at.to_rfc3339()) title=(utc) data-age[age.is_some()] { (age.as_ref().unwrap_or(&utc)) } }
 }
 
 /// Returns the address of a page below another, such as that of a SKU. A browser takes the parts `.` and `..` out of a
@@ -239,15 +207,7 @@ pub(super) fn next_page(
     address_with(path, &fields)
 }
 
-pub(super) fn sku_link(sku: &str) -> Markup {
-    link(ListedSubject::Sku, sku)
-}
-
-pub(super) fn change_link(key: &str) -> Markup {
-    link(ListedSubject::Change, key)
-}
-
-fn link(subject: ListedSubject, name: &str) -> Markup {
+pub(super) fn link(subject: ListedSubject, name: &str) -> Markup {
     let section = match subject {
         ListedSubject::Sku => "/stock",
         ListedSubject::Change => "/outbox",
@@ -321,17 +281,17 @@ pub(super) fn table<H: AsRef<str>>(
 
 /// A list that the command line prints too, or the sentence `nothing`.
 pub(super) fn listing<T: ListedRow>(label: &str, rows: &[T], nothing: &str) -> Markup {
-    let rows: Vec<Vec<ListCell>> = rows.iter().map(T::cells).collect();
+    let rows: Vec<ListColumns> = rows.iter().map(T::columns).collect();
     let is_number = |value: &ListCell| matches!(value, ListCell::Number(_));
-    let heading = |(column, name): (usize, &&str)| {
-        let has_numbers = rows.iter().any(|row| row.get(column).is_some_and(is_number));
+    let heading = |(column, (name, _)): (usize, &(&str, ListCell))| {
+        let has_numbers = rows.iter().any(|row| row.get(column).is_some_and(|(_, value)| is_number(value)));
         (if has_numbers { "#" } else { "" }).to_owned() + &page_heading(name)
     };
-    let headings: Vec<String> = T::HEADINGS.iter().enumerate().map(heading).collect();
-    let row = |row: &Vec<ListCell>| {
+    let headings: Vec<String> = rows.first().into_iter().flatten().enumerate().map(heading).collect();
+    let row = |row: &ListColumns| {
         html! {
             tr {
-                @for (column, value) in row.iter().enumerate() {
+                @for (column, (_, value)) in row.iter().enumerate() {
                     @if column == 0 { th scope="row" { (cell(value)) } }
                     @else { td.number[is_number(value)] { (cell(value)) } }
                 }
@@ -359,15 +319,17 @@ pub(super) fn fields(object: &Value) -> Markup {
     }
 }
 
-fn cell(value: &ListCell) -> Markup {
-    match value {
-        ListCell::Missing => dash(),
-        ListCell::Text(value) | ListCell::Number(value) => text(value),
-        ListCell::Sentence(value) => sentence(value),
+/// A value, or a dash for a missing one.
+pub(super) fn cell(value: &impl ListedValue) -> Markup {
+    match value.cell() {
+        ListCell::Missing => html! { span.none { "–" } },
+        ListCell::Text(value) | ListCell::Number(value) => text(&value),
+        ListCell::Sentence(value) => sentence(&value),
         ListCell::Flag(true) => text("yes"),
         ListCell::Flag(false) => text("no"),
-        ListCell::Time(at) => time(*at),
-        ListCell::Link(subject, name) => link(*subject, name),
+        ListCell::Time(at) => time(at, None),
+        ListCell::Age(at, now) => time(at, Some(now)),
+        ListCell::Link(subject, name) => link(subject, &name),
     }
 }
 
@@ -388,7 +350,7 @@ mod tests {
         let written = text(hostile).into_string();
         assert_eq!(written, "<bdi>&lt;img src=x onerror=alert(1)&gt;\u{fffd}[31m\u{fffd}&amp;&quot;</bdi>");
         assert_eq!(
-            sku_link("a/b?<\"'%").into_string(),
+            link(ListedSubject::Sku, "a/b?<\"'%").into_string(),
             "<a href=\"/stock/a%2Fb%3F%3C%22%27%25\"><bdi>a/b?&lt;&quot;'%</bdi></a>"
         );
     }
@@ -403,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_time_keeps_utc_beside_the_zone_of_the_browser() {
-        let written = time(Timestamp(1_000)).into_string();
+        let written = time(Timestamp(1_000), None).into_string();
         assert!(written.contains("title=\"1970-01-01 00:00:01 UTC\""), "{written}");
         assert!(written.contains("datetime=\"1970-01-01T00:00:01.000Z\""), "{written}");
     }

@@ -6,10 +6,10 @@
 use super::WebState;
 use super::layout::PageResult;
 use crate::store::{Store, StoreError};
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::unfold;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ const CHECKS_AFTER_WRITE: u32 = 4;
 /// Interval at which a server's schema is queried, because facts cause no notification there.
 const SERVER_POLL: Duration = Duration::from_millis(400);
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
+/// Time after which a browser connects again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The reports to all browsers.
 pub(super) struct ChangeFeed {
@@ -100,36 +102,31 @@ async fn report_changes(store: &Store, reports: &watch::Sender<String>) -> Resul
 struct EventStream {
     marks: watch::Receiver<String>,
     stop: CancellationToken,
-    /// The mark of the last line. The first line differs from the mark of a page made before the last commit.
+    /// The mark of the last event. The first event differs from the mark of a page made before the last commit.
     last: String,
     has_begun: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl EventStream {
-    async fn next_line(&mut self) -> Option<String> {
-        if !self.has_begun {
-            self.has_begun = true;
-            return Some(format!("retry: 2000\ndata: {}\n\n", self.last));
-        }
-        loop {
+    async fn next_event(&mut self) -> Option<Event> {
+        while self.has_begun {
             tokio::select! {
-                changed = self.marks.changed() => {
-                    changed.ok()?;
-                    let mark = self.marks.borrow_and_update().clone();
-                    if mark != self.last {
-                        self.last = mark;
-                        return Some(format!("data: {}\n\n", self.last));
-                    }
-                }
-                () = sleep(KEEP_ALIVE) => return Some(":\n\n".into()),
+                changed = self.marks.changed() => changed.ok()?,
                 () = self.stop.cancelled() => return None,
             }
+            let mark = self.marks.borrow_and_update().clone();
+            if mark != self.last {
+                self.last = mark;
+                break;
+            }
         }
+        self.has_begun = true;
+        Some(Event::default().retry(RETRY_INTERVAL).data(&self.last))
     }
 }
 
-/// `/events`: a line for each change of the database.
+/// `/events`: an event for each change of the database.
 pub(super) async fn stream_events(State(web): State<Arc<WebState>>) -> PageResult {
     let Ok(place) = Arc::clone(&web.feed.streams).try_acquire_owned() else {
         let text = "32 pages are live already; this one is read again every 30 seconds\n";
@@ -139,10 +136,9 @@ pub(super) async fn stream_events(State(web): State<Arc<WebState>>) -> PageResul
     web.feed.wake.notify_one();
     let last = change_mark(&web.store).await?;
     let stream = EventStream { marks, stop: web.stop.clone(), last, has_begun: false, _place: place };
-    let lines = unfold(stream, async |mut stream| {
-        let line = stream.next_line().await?;
-        Some((Ok::<_, Infallible>(line), stream))
+    let events = unfold(stream, async |mut stream| {
+        let event = stream.next_event().await?;
+        Some((Ok::<_, Infallible>(event), stream))
     });
-    let body = Body::from_stream(Box::pin(lines));
-    Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }

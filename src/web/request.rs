@@ -5,6 +5,7 @@ use super::access::WebSession;
 use super::layout::PageFailure;
 use super::live::change_mark;
 use crate::health::Finding;
+use crate::present::ViewError;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -43,15 +44,16 @@ impl FormFields {
     }
 
     /// Returns a whole number; `None` for an empty field.
-    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, String> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ViewError> {
         let Some(text) = self.given(name) else { return Ok(None) };
         let number = text.strip_prefix('+').unwrap_or(text).parse();
-        number.map(Some).map_err(|_| format!("`{name}` must be a whole number, and `{text}` is none"))
+        let wrong = |_| ViewError::Invalid(format!("`{name}` must be a whole number, and `{text}` is none"));
+        number.map(Some).map_err(wrong)
     }
 
     /// Returns a whole number that must be given.
-    pub(super) fn required_number(&self, name: &str) -> Result<i64, String> {
-        self.number(name)?.ok_or_else(|| format!("`{name}` is empty"))
+    pub(super) fn required_number(&self, name: &str) -> Result<i64, ViewError> {
+        self.number(name)?.ok_or_else(|| ViewError::Invalid(format!("`{name}` is empty")))
     }
 }
 
@@ -151,11 +153,8 @@ mod tests {
     fn fields_are_read_as_browsers_write_them() {
         let form = FormFields::parse(b"key=a%2Fb&key=%C3%A4+x&n=%2B5&empty=&bad=1e3");
         assert_eq!(form.all("key"), ["a/b", "ä x"]);
-        assert_eq!(
-            (form.number("n"), form.number("empty"), form.number("none")),
-            (Ok(Some(5)), Ok(None), Ok(None))
-        );
-        assert!(form.number("bad").unwrap_err().contains("1e3"));
+        assert_eq!(["n", "empty", "none"].map(|name| form.number(name).unwrap()), [Some(5), None, None]);
+        assert!(form.number("bad").unwrap_err().to_string().contains("1e3"));
         assert!(form.required_number("empty").is_err());
     }
 }

@@ -100,7 +100,8 @@ pub(super) fn change_from_csv(
 ) -> Result<ChangeToQueue, String> {
     let (key, line_number) = (line.get("key")?.map(str::to_owned), Some(line.line_number));
     let change = ChangeToQueue { kind, body: body.to_string(), priority: 0, key, line_number };
-    change.parsed_body().map(|_| change)
+    change.parsed_body().map_err(|error| error.to_string())?;
+    Ok(change)
 }
 
 /// Queues a change typed by an operator, with priority over bulk changes.
@@ -113,7 +114,7 @@ pub(super) async fn queue_change(
 ) -> CommandResult {
     let key = args.key.unwrap_or_else(|| context.new_change_key());
     let change = ChangeToQueue::typed(key, kind, body.to_string());
-    let subjects = [change.parsed_body().map_err(CommandFailure::usage)?];
+    let subjects = [change.parsed_body()?];
     let store = context.open_or_create_store().await?;
     let problems = [known::unknown_names(&store, &subjects).await?, known::kits(&store, &subjects).await?];
     if let Some((_, problem)) = problems.concat().first() {
@@ -145,8 +146,7 @@ pub(super) async fn queue_file(
     args: &FileChangeArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
-    let bodies = changes.iter().map(ChangeToQueue::parsed_body).collect::<Result<Vec<_>, _>>();
-    let bodies = bodies.map_err(CommandFailure::usage)?;
+    let bodies = changes.iter().map(ChangeToQueue::parsed_body).collect::<Result<Vec<_>, _>>()?;
     let store = context.open_or_create_store().await?;
     print_lines("", &known::inactive_warehouses(&store, &bodies).await?);
     let line = |(index, problem): (usize, String)| {
@@ -190,7 +190,7 @@ async fn queue_changes(
         Some(file) => import::line_keys(&mut write, changes, file).await?,
         None => changes.iter().filter_map(|change| change.key.clone()).collect(),
     };
-    let new = insert_changes(&mut write, changes, &keys).await.map_err(CommandFailure::failed)?;
+    let new = insert_changes(&mut write, changes, &keys).await?;
     write.commit().await?;
     // The changes are in the outbox: a failure from here on must not read as one of the insertion.
     report_changes(context, store, &keys, queue, (new, file.is_none())).await.map_err(|failure| {

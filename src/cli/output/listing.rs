@@ -55,6 +55,7 @@ impl StreamedList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::present::listing::columns;
 
     #[test]
     fn a_list_in_pieces_reads_as_one() {
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
-        let table = |sku: &str, n: &str| TextTable::new(["sku", "n"], [[sku, n]]);
+        let table = |sku: &str, n: &str| TextTable::new([columns! {"sku": sku, "n": n}]);
         let mut widths = Vec::new();
         assert_eq!(table("A", "1").lines(&mut widths, true), table("A", "1").to_text("none"));
         assert_eq!(table("LONG", "10").lines(&mut widths, false), "LONG  10\n");

@@ -7,12 +7,17 @@ pub(super) mod progress;
 
 pub(super) use self::listing::StreamedList;
 pub(super) use crate::model::format_age;
+pub(super) use crate::present::listing::columns;
 pub(super) use crate::present::time_text;
 pub(super) use crate::telemetry::plain_line;
 
-use super::CommandResult;
 use super::local_time::{local_sentence, local_time};
-use crate::present::listing::{JsonRow, ListCell, ListedRow, ListedValue, field_cells, rows_json};
+use super::{CommandOutput, CommandResult};
+use crate::model::format_elapsed;
+use crate::present::listing::{
+    JsonRow, ListCell, ListColumns, ListedRow, ListedValue, field_cells, rows_json,
+};
+use crate::present::{DecisionSentences, ViewError};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -45,15 +50,13 @@ impl OutputArgs {
     }
 
     /// Returns the output of a command that lists rows; `nothing` stands for a table without rows.
-    pub(super) fn list<T: Serialize, const N: usize>(
+    pub(super) fn list<T: Serialize>(
         self,
         rows: &[T],
         nothing: &str,
-        headings: [&'static str; N],
-        columns: impl Fn(&T) -> [String; N],
+        columns: impl Fn(&T) -> ListColumns,
     ) -> CommandResult {
-        let table = || TextTable::new(headings, rows.iter().map(columns)).to_text(nothing);
-        Ok(self.render(|| rows, table).into())
+        Ok(self.render(|| rows, || TextTable::new(rows.iter().map(columns)).to_text(nothing)).into())
     }
 
     /// Returns the output of a command that lists the rows of a page.
@@ -126,25 +129,27 @@ pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
 }
 
 /// Columns of text under a heading; numbers are aligned right.
+#[derive(Default)]
 pub(super) struct TextTable {
-    headings: Vec<String>,
+    headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    pub(super) fn new<S: Into<String>, const N: usize>(
-        headings: [&'static str; N],
-        rows: impl IntoIterator<Item = [S; N]>,
-    ) -> Self {
-        let row = |cells: [S; N]| cells.map(|cell| plain_line(&cell.into()).into_owned()).to_vec();
-        Self { headings: headings.map(str::to_owned).to_vec(), rows: rows.into_iter().map(row).collect() }
+    pub(super) fn new(rows: impl IntoIterator<Item = ListColumns>) -> Self {
+        let mut table = Self::default();
+        for columns in rows {
+            if table.headings.is_empty() {
+                table.headings = columns.iter().map(|(heading, _)| *heading).collect();
+            }
+            let text = |(_, cell): &(_, ListCell)| plain_line(&cell_text(cell)).into_owned();
+            table.rows.push(columns.iter().map(text).collect());
+        }
+        table
     }
 
     pub(super) fn of_rows<T: ListedRow>(rows: &[T]) -> Self {
-        let cell = |cell: ListCell| plain_line(&cell_text(&cell)).into_owned();
-        let row = |row: &T| row.cells().into_iter().map(cell).collect();
-        let headings = T::HEADINGS.iter().map(|heading| (*heading).to_owned()).collect();
-        Self { headings, rows: rows.iter().map(row).collect() }
+        Self::new(rows.iter().map(T::columns))
     }
 
     /// Returns the table as text, or the sentence `nothing` if it has no row.
@@ -229,6 +234,7 @@ pub(super) fn cell_text(value: &impl ListedValue) -> String {
         ListCell::Flag(true) => "yes".into(),
         ListCell::Flag(false) => "no".into(),
         ListCell::Time(at) => local_time(at),
+        ListCell::Age(at, now) => format_elapsed(now.duration_since(at)),
     }
 }
 
@@ -237,17 +243,20 @@ pub(super) fn lines_text(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{}\n", plain_line(&local_sentence(sentence)))).collect()
 }
 
+/// Returns the sentences of a decision; that of an impossible one has exit code 1.
+pub(super) fn decision_output(decision: DecisionSentences) -> CommandResult {
+    let (sentences, exit_code) = match decision {
+        Err(ViewError::Refused(why)) => (vec![why], 1),
+        decision => (decision?, 0),
+    };
+    Ok(CommandOutput { text: lines_text(&sentences), exit_code })
+}
+
 /// Returns a line for each plain field of an object.
 pub(super) fn fields_text(object: &Value) -> String {
     let line = |(name, cell): (&str, ListCell)| format!("{name:<14} {}\n", plain_line(&cell_text(&cell)));
     field_cells(object).into_iter().map(line).collect()
 }
-
-/// Returns the texts of a row's values.
-macro_rules! cells {
-    ($($value:expr),+ $(,)?) => { [$($crate::cli::output::cell_text(&$value)),+] };
-}
-pub(super) use cells;
 
 #[cfg(test)]
 mod tests {
@@ -256,10 +265,12 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
-        let table = TextTable::new(["sku", "quantity"], [["Ä-1", "5"], ["LONG-SKU", "-12"]]);
+        let row = |sku: &str, quantity: i64| columns! {"sku": sku, "quantity": quantity};
+        let table = TextTable::new([row("Ä-1", 5), row("LONG-SKU", -12)]);
         assert_eq!(table.to_text("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
-        assert_eq!(TextTable::new::<String, 1>(["sku"], []).to_text("none"), "none\n");
-        let wide = TextTable::new(["name", "id"], [["東京倉庫", "1"], ["Zürich", "2"]]);
+        assert_eq!(TextTable::new([]).to_text("none"), "none\n");
+        let row = |name: &str, id: i64| columns! {"name": name, "id": id};
+        let wide = TextTable::new([row("東京倉庫", 1), row("Zürich", 2)]);
         assert_eq!(
             wide.to_text("none"),
             "name      id\n東京倉庫   1\nZürich     2\n",
@@ -269,8 +280,8 @@ mod tests {
 
     #[test]
     fn a_long_table_has_the_columns_of_its_widest_row_from_the_first_line_on() {
-        let rows = (0..2 * ROWS_AT_ONCE).map(|n| [if n == ROWS_AT_ONCE { "LONG-SKU" } else { "A" }, "1"]);
-        let text = TextTable::new(["sku", "n"], rows).to_text("none");
+        let row = |n| columns! {"sku": if n == ROWS_AT_ONCE { "LONG-SKU" } else { "A" }, "n": 1_i64};
+        let text = TextTable::new((0..2 * ROWS_AT_ONCE).map(row)).to_text("none");
         assert_eq!(text.lines().count(), 2 * ROWS_AT_ONCE + 1);
         assert!(text.starts_with("sku       n\nA         1\n"), "{}", &text[..40]);
         assert_eq!(text.matches("sku").count(), 1, "one heading");
@@ -279,7 +290,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_cells_of_several_lines_and_no_line_that_is_too_long() {
         let detail = "the platform shows 東京倉庫 with 5, and 7 were counted";
-        let table = TextTable::new(["key", "detail", "n"], [["count-1", detail, "5"]]);
+        let table = TextTable::new([columns! {"key": "count-1", "detail": detail, "n": 5_i64}]);
         let wide = table.lines_within(None, &mut Vec::new(), true);
         assert_eq!(wide.lines().count(), 2, "{wide}");
         for width in [80, 60, 40, 24] {
@@ -293,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_stock_level_cannot_write_over_the_terminal() {
-        let table = TextTable::new(["name"], [["Attic\u{1b}[2J\r\nall is well"]]);
+        let table = TextTable::new([columns! {"name": "Attic\u{1b}[2J\r\nall is well"}]);
         assert_eq!(table.to_text("none"), "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
     }
 

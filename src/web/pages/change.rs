@@ -4,14 +4,15 @@ use crate::model::{Position, Quantity, ShipmentId};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
 use crate::present::change::{ChangeDetail, change_json};
 use crate::present::decisions::{KeyDecision, resolve};
+use crate::present::listing::ListedSubject;
 use crate::present::runs::journal_entry;
 use crate::present::{ViewError, parse_json};
 use crate::store::TransitionRow;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
+use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address, fields, in_words, listing, live_part,
-    optional_text, respond, sentence, sku_link, text,
+    PageFailure, PageResult, action_button, action_form, address, cell, fields, in_words, link, listing,
+    live_part, respond, sentence, text,
 };
 use crate::web::pages::journal::{UNFOLDED_MAX_BYTES, body_block};
 use crate::web::request::PageRequest;
@@ -52,7 +53,7 @@ fn summary(detail: &ChangeDetail) -> Markup {
         (fields(&change_json(change)))
         @if let Some(advice) = detail.what_to_do() { p { "What to do: " (sentence(&advice)) } }
         @if let Some(level) = level {
-            p { "Stock level: " (sku_link(level.sku.as_str())) " in warehouse " (level.warehouse_id) }
+            p { "Stock level: " (link(ListedSubject::Sku, level.sku.as_str())) " in warehouse " (level.warehouse_id) }
         }
         h3 { "Body" }
         (body_block(&parse_json(change.content.stored_body.as_text())))
@@ -83,7 +84,7 @@ fn conflict(detail: &ChangeDetail) -> Markup {
         div.sides {
             section {
                 h3 { "Mine" }
-                p.quantity { (optional_text(mine.as_deref())) }
+                p.quantity { (cell(&mine)) }
                 @match &mine {
                     Some(mine) if may(Resolution::Mine) => p { "The count is sent as it is: " (text(mine)) " is written." },
                     _ => p { "An adjustment has no quantity of its own; a retry plans it again on the platform's quantity." },
@@ -91,7 +92,7 @@ fn conflict(detail: &ChangeDetail) -> Markup {
             }
             section {
                 h3 { "Theirs" }
-                p.quantity { (optional_text(change.theirs.as_deref())) }
+                p.quantity { (cell(&change.theirs)) }
                 p { "The platform's quantity stays: nothing is written, and the change is rejected." }
             }
         }
@@ -160,28 +161,28 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
 }
 
 pub(super) async fn act_on_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
+    answer_form(&request, &address("/outbox", &request.name), decide(&web, &request).await)
+}
+
+async fn decide(web: &WebState, request: &PageRequest) -> ActionResult {
     let key = &request.name;
+    if has_moved_on(web, request).await? {
+        let why =
+            format!("`{key}` has moved on since this page was loaded; see its state, then decide again");
+        return Err(ViewError::Refused(why));
+    }
     let action = request.form.get("action").unwrap_or_default();
-    let result = match KeyDecision::from_verb(action) {
-        _ if has_moved_on(&web, &request).await? => {
-            Err(format!("`{key}` has moved on since this page was loaded; see its state, then decide again"))
-        }
-        Some(decision) => web.decide(decision, std::slice::from_ref(key)).await?,
-        None => match parse_resolution(&request, action) {
-            Ok(resolution) => {
-                let max_base_age = web.config.quantities.max_base_age;
-                let resolved = resolve(&web.store, key, resolution, max_base_age, web.now()).await?;
-                resolved.and_then(|sentences| success(sentences.join("; ")))
-            }
-            Err(why) => Err(why),
-        },
-    };
-    answer_form(&request, &address("/outbox", key), result)
+    if let Some(decision) = KeyDecision::from_verb(action) {
+        return web.decide(decision, std::slice::from_ref(key)).await;
+    }
+    let resolution = parse_resolution(request, action)?;
+    let max_base_age = web.config.quantities.max_base_age;
+    success(resolve(&web.store, key, resolution, max_base_age, web.now()).await?)
 }
 
 /// Returns true if the change moved after the page showed it to a person, who decided on what is over.
-async fn has_moved_on(web: &WebState, request: &PageRequest) -> Result<bool, PageFailure> {
-    let Some(shown) = request.form.number("shown").map_err(ViewError::Invalid)? else { return Ok(false) };
+async fn has_moved_on(web: &WebState, request: &PageRequest) -> Result<bool, ViewError> {
+    let Some(shown) = request.form.number("shown")? else { return Ok(false) };
     let Some(change) = web.store.outbox_show(&request.name).await? else { return Ok(false) };
     Ok(last_move(&web.store.change_transitions(change.id).await?) != shown)
 }
@@ -190,7 +191,8 @@ fn last_move(moves: &[TransitionRow]) -> i64 {
     moves.last().map_or(0, |row| row.position)
 }
 
-fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, String> {
+fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, ViewError> {
+    let invalid = |why: String| Err(ViewError::Invalid(why));
     Ok(match action {
         "mine" => Resolution::Mine,
         "theirs" => Resolution::Theirs,
@@ -198,11 +200,11 @@ fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, S
         "not-done" => Resolution::HadNoEffect,
         "number" => match Quantity(request.form.required_number("number")?) {
             number if (Quantity(0)..=Quantity::MAX).contains(&number) => Resolution::Exactly(number),
-            _ => return Err(format!("a quantity is a number from 0 to {}", Quantity::MAX)),
+            _ => return invalid(format!("a quantity is a number from 0 to {}", Quantity::MAX)),
         },
         "shipment" => match request.form.required_number("shipment")? {
             id if id > 0 => Resolution::Shipment(ShipmentId(id)),
-            _ => return Err("an id is at least 1".into()),
+            _ => return invalid("an id is at least 1".into()),
         },
         _ => return unknown_action(request).map(|_| Resolution::Mine),
     })

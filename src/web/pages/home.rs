@@ -2,13 +2,13 @@
 
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_age};
+use crate::present::listing::{ListColumns, ListedSubject, age_cell, columns, sentence_cell, time_cell};
 use crate::present::status::{StatusReport, replaced_json};
 use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
 use crate::web::layout::{
-    PageResult, address, address_with, age, change_link, in_words, live_part, optional_sentence,
-    optional_text, respond, sentence, sku_link, table, written_time,
+    PageResult, address, address_with, cell, in_words, listing, live_part, respond, sentence, table,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -137,18 +137,14 @@ fn figures(status: &StatusReport) -> Markup {
 
 fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
     let row = |change: &ChangeRow| {
-        html! {
-            tr {
-                th scope="row" { (change_link(&change.key)) }
-                td { (in_words(change.state.as_str())) }
-                td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
-                td { (age(Timestamp::parse(&change.created_at), now)) }
-            }
+        columns! {
+            "change": ListedSubject::Change.cell(&change.key), "state": in_words(change.state.as_str()),
+            "reason": sentence_cell(change.detail.as_deref().or(change.reason.as_deref())),
+            "inserted": age_cell(Some(&change.created_at), now),
         }
     };
-    let headings = ["Change", "State", "Reason", "Inserted"];
-    let nothing = "No change waits for a decision.";
-    table("Changes that need a person, oldest first", &headings, nothing, rows.iter().map(row))
+    let rows: Vec<ListColumns> = rows.iter().map(row).collect();
+    listing("Changes that need a person, oldest first", &rows, "No change waits for a decision.")
 }
 
 fn states(status: &StatusReport) -> Markup {
@@ -170,23 +166,19 @@ fn states(status: &StatusReport) -> Markup {
 /// Units that others took within a day while changes of ours waited.
 fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
     let row = |level: &UnitsTakenRow| {
-        html! {
-            tr {
-                th scope="row" { (sku_link(&level.sku)) }
-                td { (level.warehouse_id) }
-                td.number { (level.units) }
-                td { (written_time(Some(&level.seen_at))) }
-            }
+        columns! {
+            "sku": ListedSubject::Sku.cell(&level.sku), "warehouse": level.warehouse_id, "units": level.units,
+            "last seen": time_cell(Some(&level.seen_at)),
         }
     };
-    let headings = ["SKU", "Warehouse", "#Units", "Last seen"];
+    let rows: Vec<ListColumns> = risk.stock_levels.iter().map(row).collect();
     let nothing = "Within 24 hours others took no unit while a change waited.";
     html! {
         @if !risk.stock_levels.is_empty() {
             p { strong { (risk.units) } " units of " (risk.affected)
                 " stock levels were taken by others within 24 hours, between our read and our write." }
         }
-        (table("Stock levels of which most was taken", &headings, nothing, risk.stock_levels.iter().map(row)))
+        (listing("Stock levels of which most was taken", &rows, nothing))
     }
 }
 
@@ -204,8 +196,8 @@ fn ages(jobs: &[JobHealthRow], limits: &BTreeMap<String, i64>) -> Markup {
                     }
                     @if let Some(limit) = limit { " " (format_age(limit)) }
                 }
-                td { (written_time(job.next_due_at.as_deref())) }
-                td { (optional_text(job.last_outcome.as_deref())) }
+                td { (cell(&time_cell(job.next_due_at.as_deref()))) }
+                td { (cell(&job.last_outcome)) }
             }
         }
     };

@@ -4,6 +4,7 @@ use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
+use crate::present::ViewError;
 use crate::present::listing::rows_json;
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
 use crate::present::runs::parse_job_kind;
@@ -12,9 +13,7 @@ use crate::web::WebState;
 use crate::web::access::PageNotice;
 use crate::web::chart::{LaneSpan, lanes, legend};
 use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
-use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, listing, live_part, respond, sentence,
-};
+use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, respond, sentence};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -135,28 +134,26 @@ fn pause_form(request: &PageRequest) -> Markup {
 }
 
 pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let result = match (request.form.get("action"), request.form.given("job")) {
-        (Some("run"), Some(job)) => run_now(&web, parse_job_kind(job)?).await,
-        (Some("pause"), Some(job)) => pause(&web, &request, parse_job_kind(job)?).await?,
-        (Some("resume"), Some(job)) => {
-            resume_job(&web.store, parse_job_kind(job)?, web.now()).await?.and_then(success)
-        }
-        (Some("run" | "pause" | "resume"), None) => Err("name a job".into()),
-        _ => unknown_action(&request),
-    };
-    answer_form(&request, "/jobs", result)
+    answer_form(&request, "/jobs", act(&web, &request).await)
 }
 
-async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> Result<ActionResult, PageFailure> {
+async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
+    let kind = request.form.given("job").map(parse_job_kind).transpose()?;
+    let named = || kind.ok_or_else(|| ViewError::Invalid("name a job".into()));
+    match request.form.get("action") {
+        Some("run") => run_now(web, named()?).await,
+        Some("pause") => pause(web, request, named()?).await,
+        Some("resume") => success(resume_job(&web.store, named()?, web.now()).await?),
+        _ => unknown_action(request),
+    }
+}
+
+async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> ActionResult {
     let duration = request.form.given("for").map(parse_pause_duration).transpose();
-    let duration = duration.map_err(|why| format!("`for`: {why}"));
-    let why = parse_pause_reason(request.form.get("why").unwrap_or_default());
-    let (duration, why) = match (duration, why) {
-        (Ok(duration), Ok(why)) => (duration, why),
-        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
-    };
+    let duration = duration.map_err(|why| ViewError::Invalid(format!("`for`: {why}")))?;
+    let why = parse_pause_reason(request.form.get("why").unwrap_or_default()).map_err(ViewError::Invalid)?;
     let paused = pause_jobs(&web.store, &[kind], (duration, &why), web.now()).await?;
-    Ok(success(paused.into_iter().next().unwrap_or_else(|| format!("{kind} was resumed at once"))))
+    success(if paused.is_empty() { vec![format!("{kind} was resumed at once")] } else { paused })
 }
 
 /// Asks the daemon for a run, as `tallyd job run` does.
@@ -167,9 +164,9 @@ async fn run_now(web: &WebState, kind: JobKind) -> ActionResult {
     // The request goes on when nobody waits for it, so that its row is removed.
     let asked = tokio::spawn(run);
     match timeout(RUN_WAIT, asked).await {
-        Err(_) => success(format!("{kind} takes longer; its run is listed below")),
-        Ok(Err(error)) => Err(format!("{kind} was not run: {error}")),
-        Ok(Ok(Err(error))) => Err(format!("{kind} was not run: {error}")),
+        Err(_) => success(vec![format!("{kind} takes longer; its run is listed below")]),
+        Ok(Err(error)) => Err(ViewError::Refused(format!("{kind} was not run: {error}"))),
+        Ok(Ok(Err(error))) => Err(ViewError::Refused(format!("{kind} was not run: {error}"))),
         Ok(Ok(Ok(RunResult { is_good, outcome, summary, .. }))) => {
             Ok(PageNotice { is_done: is_good, text: format!("{kind}: {outcome}: {summary}") })
         }

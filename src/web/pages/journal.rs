@@ -1,7 +1,6 @@
 //! `/journal`: the exchanges, newest first, and one entry with its request and answer.
 
 use crate::model::{Operation, Position};
-use crate::present::ViewError;
 use crate::present::listing::rows_json;
 use crate::present::runs::journal_entry;
 use crate::store::ExchangeFilter;
@@ -28,7 +27,7 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
         operation: given("operation"),
         verdict: given("verdict"),
         sku: given("sku"),
-        before: request.query.number("before").map_err(ViewError::Invalid)?,
+        before: request.query.number("before")?,
     };
     let (rows, next) = web.store.exchange_page(&filter).await?;
     let body = || {

@@ -1,13 +1,14 @@
 //! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
 
 use crate::model::OrderId;
+use crate::present::ViewError;
 use crate::present::orders::{ListedOrderLine, OrderDetail};
 use crate::present::queue::without_nulls;
 use crate::telemetry::plain_line;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::decisions::{ActionResult, answer_form, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, listing, live_part, optional_text, respond,
+    PageFailure, PageResult, action_button, action_form, cell, listing, live_part, respond,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -27,7 +28,7 @@ pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRe
     let state = detail.row.as_ref().map(|row| row.state(web.now()).as_str());
     let body = || {
         html! {
-            p { "State: " (optional_text(state)) }
+            p { "State: " (cell(&state)) }
             (live_part("lines", "Lines", &listing("Lines of the order", &detail.lines, "No line is known yet; the daemon reads the order with its next calls.")))
             (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocations, "No allocation is known.")))
             (live_part("shipments", "Shipments", &listing("Shipped items", &detail.items, "Nothing was shipped yet.")))
@@ -54,7 +55,7 @@ fn ship_form(request: &PageRequest, lines: &[ListedOrderLine]) -> Markup {
                     p { "Units of each line; empty fields are not shipped. With all fields empty, everything left is shipped." }
                     @for line in lines {
                         @if let Some(id) = line["line_item_id"].as_i64() {
-                            label for={ "line-" (id) } { "Line " (id) ", " (optional_text(line["sku"].as_str()))
+                            label for={ "line-" (id) } { "Line " (id) ", " (cell(&line["sku"]))
                                 @if !line["supplier_id"].is_null() { " (shipped by a supplier)" } }
                             input id={ "line-" (id) } name={ "line-" (id) } type="number" min="1"
                                 max=[line["quantity_left"].as_i64()];
@@ -94,32 +95,30 @@ fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> 
 
 pub(super) async fn act_on_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let order = parse_order(&request.name)?;
-    let result = match request.form.get("action") {
-        Some("ship") => match ship_body(&request, order) {
-            Ok(body) => web.queue(&request, "shipment.create", &body).await?,
-            Err(why) => Err(why),
-        },
-        Some("tracking") => match tracking_body(&request) {
-            Ok(body) => web.queue(&request, "tracking.submit", &body).await?,
-            Err(why) => Err(why),
-        },
-        _ => unknown_action(&request),
-    };
-    answer_form(&request, &format!("/orders/{order}"), result)
+    answer_form(&request, &format!("/orders/{order}"), act(&web, &request, order).await)
 }
 
-fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, String> {
+async fn act(web: &WebState, request: &PageRequest, order: OrderId) -> ActionResult {
+    match request.form.get("action") {
+        Some("ship") => web.queue(request, "shipment.create", &ship_body(request, order)?).await,
+        Some("tracking") => web.queue(request, "tracking.submit", &tracking_body(request)?).await,
+        _ => unknown_action(request),
+    }
+}
+
+fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, ViewError> {
     let mut lines = Vec::new();
     for (name, value) in request.form.pairs().filter(|(_, value)| !value.trim().is_empty()) {
         let Some(id) = name.strip_prefix("line-").and_then(|id| id.parse::<i64>().ok()) else { continue };
-        let quantity: i64 = value.trim().parse().map_err(|_| format!("`{value}` is no number of units"))?;
+        let wrong = |_| ViewError::Invalid(format!("`{value}` is no number of units"));
+        let quantity: i64 = value.trim().parse().map_err(wrong)?;
         lines.push(json!({"line_item_id": id, "quantity": quantity}));
     }
     let lines = if lines.is_empty() { Value::Null } else { lines.into() };
     Ok(without_nulls(json!({"order_id": order, "lines": lines})))
 }
 
-fn tracking_body(request: &PageRequest) -> Result<Value, String> {
+fn tracking_body(request: &PageRequest) -> Result<Value, ViewError> {
     let form = &request.form;
     Ok(without_nulls(json!({
         "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),

@@ -1,16 +1,14 @@
 //! `/orders`: the tracked orders, and the units left to pick in each warehouse.
 
 use crate::model::OrderId;
-use crate::present::listing::rows_json;
+use crate::present::ViewError;
+use crate::present::listing::{ListColumns, columns, rows_json};
 use crate::present::orders::OrderNow;
 use crate::present::tracked::track_orders;
 use crate::store::OrderState;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
-use crate::web::layout::{
-    PageResult, action_button, action_form, listing, live_part, next_page, number, optional_text, respond,
-    table,
-};
+use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
+use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, next_page, respond};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -49,30 +47,21 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
 }
 
 fn pick_table(rows: &[(Option<i64>, Option<String>, i64, i64)]) -> Markup {
-    let row = |(id, name, lines, units): &(Option<i64>, Option<String>, i64, i64)| {
-        html! {
-            tr {
-                th scope="row" { (optional_text(name.as_deref())) " " (number(*id)) }
-                td.number { (lines) }
-                td.number { (units) }
-            }
-        }
-    };
-    let nothing = "Nothing is left to pick in the tracked orders.";
-    table(
-        "Units left to pick, by warehouse",
-        &["Warehouse", "#Lines", "#Units"],
-        nothing,
-        rows.iter().map(row),
-    )
+    let row = |(id, name, lines, units): &(Option<i64>, Option<String>, i64, i64)| columns! {"warehouse": name, "id": id, "lines": lines, "units": units};
+    let rows: Vec<ListColumns> = rows.iter().map(row).collect();
+    listing("Units left to pick, by warehouse", &rows, "Nothing is left to pick in the tracked orders.")
 }
 
 pub(super) async fn act_on_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let result = match (request.form.get("action"), request.form.required_number("order")) {
-        (Some("track"), Ok(id)) if id > 0 => success(track_orders(&web.store, &[OrderId(id)], true).await?),
-        (Some("track"), Ok(_)) => Err("an order id is at least 1".into()),
-        (Some("track"), Err(why)) => Err(why),
-        _ => unknown_action(&request),
-    };
-    answer_form(&request, "/orders", result)
+    answer_form(&request, "/orders", act(&web, &request).await)
+}
+
+async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
+    if request.form.get("action") != Some("track") {
+        return unknown_action(request);
+    }
+    match request.form.required_number("order")? {
+        id if id > 0 => success(track_orders(&web.store, &[OrderId(id)], true).await?),
+        _ => Err(ViewError::Invalid("an order id is at least 1".into())),
+    }
 }

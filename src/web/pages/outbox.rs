@@ -5,13 +5,14 @@ use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::ViewError;
 use crate::present::change::change_json;
 use crate::present::decisions::{KeyDecision, release_all};
+use crate::present::listing::{ListedSubject, age_cell, sentence_cell};
 use crate::store::{ChangeRow, OutboxFilter};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, age, change_link, choice, in_words,
-    live_part, next_page, optional_sentence, respond, sentence, sku_link, table, text,
+    PageFailure, PageResult, action_button, action_form, address_with, cell, choice, in_words, link,
+    live_part, next_page, respond, sentence, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -34,7 +35,7 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
     let state = parse_code::<ChangeState>(&request, "state")?;
     let kind = parse_code::<ChangeKind>(&request, "kind")?;
     let reason = request.query.given("reason");
-    let after = request.query.number("after").map_err(ViewError::Invalid)?.unwrap_or(0);
+    let after = request.query.number("after")?.unwrap_or(0);
     let shown: &[ChangeState] = state.as_ref().map_or(&OPEN_STATES, std::slice::from_ref);
     let mut rows = Vec::new();
     for state in shown {
@@ -169,12 +170,12 @@ fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup 
                 @if may_select {
                     input type="checkbox" name="key" value=(&*row.key) aria-label={ "select " (plain_line(&row.key)) }; " "
                 }
-                (change_link(&row.key))
+                (link(ListedSubject::Change, &row.key))
             }
             td { (text(&row.content.kind)) }
-            td { @if let Some(level) = level { (sku_link(level.sku.as_str())) " @" (level.warehouse_id) } }
-            td { (optional_sentence(row.detail.as_deref())) }
-            td { (age(Timestamp::parse(&row.created_at), now)) }
+            td { @if let Some(level) = level { (link(ListedSubject::Sku, level.sku.as_str())) " @" (level.warehouse_id) } }
+            td { (cell(&sentence_cell(row.detail.as_deref()))) }
+            td { (cell(&age_cell(Some(&row.created_at), now))) }
         }
     }
 }
@@ -183,11 +184,8 @@ pub(super) async fn act_on_outbox(State(web): State<Arc<WebState>>, request: Pag
     let keys = request.form.all("key");
     let action = request.form.get("action").unwrap_or_default();
     let result = match KeyDecision::from_verb(action) {
-        Some(decision) => web.decide(decision, &keys).await?,
-        None if action == "release-all" => {
-            let released = release_all(&web.store, web.now()).await?;
-            released.and_then(|sentences| success(sentences.join("; ")))
-        }
+        Some(decision) => web.decide(decision, &keys).await,
+        None if action == "release-all" => release_all(&web.store, web.now()).await.and_then(success),
         None => unknown_action(&request),
     };
     let state = request.form.get("state").unwrap_or_default();

@@ -4,13 +4,12 @@ use super::home::call_chart;
 use crate::present::ViewError;
 use crate::present::call_budget::{budget_sentences, lift_wait};
 use crate::present::call_demand::CallDemand;
+use crate::present::listing::{ListColumns, columns};
 use crate::present::status::StatusReport;
 use crate::store::CallInterval;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
-use crate::web::layout::{
-    PageResult, action_button, action_form, listing, live_part, respond, sentence, table,
-};
+use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, respond, sentence};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -67,16 +66,10 @@ fn waits(request: &PageRequest, status: &StatusReport) -> Markup {
 
 fn sum_table(sums: &CallSums<'_>) -> Markup {
     let rows = sums.iter().map(|((lane, operation), (calls, throttled, bad))| {
-        html! {
-            tr {
-                th scope="row" { (lane) }
-                td { (operation) }
-                @for count in [calls, throttled, bad] { td.number { (count) } }
-            }
-        }
+        columns! {"lane": lane, "operation": operation, "calls": calls, "answered 429": throttled, "answered 400": bad}
     });
-    let headings = ["Lane", "Operation", "#Calls", "#Answered 429", "#Answered 400"];
-    table("Calls by lane and operation", &headings, "No call in the last 24 hours.", rows)
+    let rows: Vec<ListColumns> = rows.collect();
+    listing("Calls by lane and operation", &rows, "No call in the last 24 hours.")
 }
 
 fn demand_part(demand: &CallDemand) -> Markup {
@@ -90,7 +83,7 @@ fn demand_part(demand: &CallDemand) -> Markup {
 
 pub(super) async fn act_on_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let result = match request.form.get("action") {
-        Some("lift") => lift_wait(&web.store, web.now()).await?.and_then(success),
+        Some("lift") => lift_wait(&web.store, web.now()).await.and_then(success),
         _ => unknown_action(&request),
     };
     answer_form(&request, "/quota", result)

@@ -1,7 +1,6 @@
 //! `/jobs/RUN`: a run with a page of its exchanges, the changes that they carried, and the events during them.
 
 use crate::model::RunId;
-use crate::present::ViewError;
 use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use crate::store::PAGE_ROWS;
@@ -16,7 +15,7 @@ pub(super) async fn show_run(State(web): State<Arc<WebState>>, request: PageRequ
     let id = &request.name;
     let none = || PageFailure::not_found(format!("there is no run {id}"));
     let run_id = id.parse().map(RunId).map_err(|_| none())?;
-    let after = request.query.number("after").map_err(ViewError::Invalid)?.unwrap_or(0);
+    let after = request.query.number("after")?.unwrap_or(0);
     let detail = RunDetail::load_page(&web.store, run_id, after, PAGE_ROWS).await?.ok_or_else(none)?;
     let next =
         detail.next.map(|next| next_page(&format!("/jobs/{id}"), &request.query, &[], ("after", next)));

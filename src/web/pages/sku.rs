@@ -2,17 +2,18 @@
 
 use crate::daemon::preview_push;
 use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKind, StockLevelExplanation};
-use crate::model::{Sku, Timestamp};
+use crate::model::Timestamp;
 use crate::present::ViewError;
+use crate::present::listing::{ListColumns, ListedSubject, columns, sentence_cell};
 use crate::present::queue::without_nulls;
-use crate::present::tracked::{track_skus, untrack_skus};
+use crate::present::tracked::{parse_sku, track_skus, untrack_skus};
 use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
-use crate::web::decisions::{answer_form, success, unknown_action};
+use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, change_link, in_words, live_part, number,
-    optional_sentence, optional_text, respond, sentence, table, text, time,
+    PageResult, action_button, action_form, address, address_with, cell, in_words, listing, live_part,
+    respond, sentence, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -50,8 +51,8 @@ pub(super) async fn show_sku(State(web): State<Arc<WebState>>, request: PageRequ
 }
 
 async fn is_tracked(web: &WebState, name: &str) -> Result<bool, ViewError> {
-    let sku = Sku::new(name).map_err(|error| ViewError::Invalid(format!("`{name}`: {error}")))?;
-    Ok(!web.store.explain_skus(&sku.case_key()).await?.is_empty() || web.store.is_sku_tracked(name).await?)
+    let key = parse_sku(name)?.case_key();
+    Ok(!web.store.explain_skus(&key).await?.is_empty() || web.store.is_sku_tracked(name).await?)
 }
 
 fn level_part(
@@ -127,23 +128,15 @@ fn changes_table(steps: &[ExplainStep]) -> Markup {
     let inserted = steps.iter().rev().filter(|step| step.kind == StepKind::Change);
     let changes = inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change)));
     let rows = changes.map(|(step, change)| {
-        html! {
-            tr {
-                th scope="row" { (change_link(&change.key)) }
-                td { (optional_text(change.state.as_deref().map(in_words).as_deref())) }
-                td { (optional_sentence(change.detail.as_deref().or(change.reason.as_deref()))) }
-                td { (optional_text(step.by.as_ref().map(StepAuthor::as_str))) }
-                td { (time(step.at)) }
-            }
+        columns! {
+            "change": ListedSubject::Change.cell(&change.key), "state": change.state.as_deref().map(in_words),
+            "detail": sentence_cell(change.detail.as_deref().or(change.reason.as_deref())),
+            "by": step.by.as_ref().map(StepAuthor::as_str), "inserted": step.at,
         }
     });
-    let mut rows = rows.peekable();
-    let headings = ["Change", "State", "Detail", "By", "Inserted"];
+    let rows: Vec<ListColumns> = rows.collect();
     html! {
-        @if rows.peek().is_some() {
-            h3 { "Changes" }
-            (table("Changes of this stock level, newest first", &headings, "", rows))
-        }
+        @if !rows.is_empty() { h3 { "Changes" } (listing("Changes of this stock level, newest first", &rows, "")) }
     }
 }
 
@@ -153,7 +146,7 @@ fn timeline(explained: &StockLevelExplanation) -> Markup {
         ol.timeline {
             @for step in explained.steps.iter().rev() {
                 li {
-                    (time(step.at)) " "
+                    (cell(&step.at)) " "
                     @if let Some(position) = step.position.filter(|position| *position > 0) {
                         a.position href={ "/journal/" (position) } { "#" (position) } " "
                     }
@@ -177,7 +170,7 @@ fn level_forms(request: &PageRequest, sku: &str, explained: &StockLevelExplanati
                     input id={ "count-" (warehouse) } name="quantity" type="number" min="0" required;
                     // The script replaces it together with the level above, so that both have the same number.
                     span id={ "shown-" (warehouse) } data-live {
-                        "this page shows " (number(quantity)) input type="hidden" name="seen" value=[quantity];
+                        "this page shows " (cell(&quantity)) input type="hidden" name="seen" value=[quantity];
                     }
                     (action_button("count", "Count"))
                 }))
@@ -205,29 +198,24 @@ fn untrack_form(request: &PageRequest, sku: &str) -> Markup {
 
 pub(super) async fn act_on_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let name = &request.name;
-    let result = match request.form.get("action") {
-        Some("count") => match count_body(&request, name) {
-            Ok(body) => web.queue(&request, "quantity.set", &body).await?,
-            Err(why) => Err(why),
-        },
-        Some("adjust") => match adjust_body(&request, name) {
-            Ok(body) => web.queue(&request, "quantity.adjust", &body).await?,
-            Err(why) => Err(why),
-        },
-        Some(action @ ("track" | "untrack")) => match Sku::new(name.as_str()) {
-            Err(error) => Err(format!("`{name}`: {error}")),
-            Ok(sku) if action == "track" => success(track_skus(&web.store, &[sku]).await?),
-            Ok(sku) => success(untrack_skus(&web.store, &[sku]).await?),
-        },
-        _ => unknown_action(&request),
-    };
+    let result = act(&web, &request, name).await;
     // The page of a SKU that was never read ends with its tracking.
     let is_left = request.form.get("action") == Some("untrack") && result.is_ok();
     let to = if is_left { "/stock".to_owned() } else { address("/stock", name) };
     answer_form(&request, &to, result)
 }
 
-fn count_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
+async fn act(web: &WebState, request: &PageRequest, sku: &str) -> ActionResult {
+    match request.form.get("action") {
+        Some("count") => web.queue(request, "quantity.set", &count_body(request, sku)?).await,
+        Some("adjust") => web.queue(request, "quantity.adjust", &adjust_body(request, sku)?).await,
+        Some("track") => success(track_skus(&web.store, &[parse_sku(sku)?]).await?),
+        Some("untrack") => success(untrack_skus(&web.store, &[parse_sku(sku)?]).await?),
+        _ => unknown_action(request),
+    }
+}
+
+fn count_body(request: &PageRequest, sku: &str) -> Result<Value, ViewError> {
     let form = &request.form;
     let (warehouse, quantity) = (form.required_number("warehouse")?, form.required_number("quantity")?);
     let counted_at = form.given("counted_at");
@@ -237,7 +225,7 @@ fn count_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
     })))
 }
 
-fn adjust_body(request: &PageRequest, sku: &str) -> Result<Value, String> {
+fn adjust_body(request: &PageRequest, sku: &str) -> Result<Value, ViewError> {
     let (warehouse, delta) =
         (request.form.required_number("warehouse")?, request.form.required_number("delta")?);
     Ok(json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}))

@@ -1,13 +1,14 @@
 //! `/stock`: the SKUs with a column for each warehouse, and the search.
 
-use crate::model::{Sku, Timestamp};
-use crate::present::tracked::track_skus;
+use crate::model::Timestamp;
+use crate::present::ViewError;
+use crate::present::listing::{ListedSubject, age_cell};
+use crate::present::tracked::{parse_sku, track_skus};
 use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection, WarehouseRow};
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
+use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, age, choice, live_part, next_page, optional_text, optional_time,
-    respond, sku_link, table,
+    PageResult, action_button, action_form, cell, choice, link, live_part, next_page, respond, table,
 };
 use crate::web::request::{FormFields, PageRequest};
 use axum::extract::State;
@@ -135,12 +136,12 @@ impl StockView<'_> {
         let oldest = of_sku.filter_map(|level| level.observed_at.as_deref()).min();
         html! {
             tr {
-                th scope="row" { (sku_link(&row.sku)) }
-                td { (optional_text(row.name.as_deref())) }
+                th scope="row" { (link(ListedSubject::Sku, &row.sku)) }
+                td { (cell(&row.name)) }
                 @for warehouse in &self.warehouses { td.number { (quantity_cell(level(warehouse.id))) } }
                 td {
-                    @if row.missing_ms.is_some() { "missing since " (optional_time(row.missing_ms)) }
-                    @else { (age(oldest.and_then(Timestamp::parse), self.now)) }
+                    @if row.missing_ms.is_some() { "missing since " (cell(&row.missing_ms.map(Timestamp))) }
+                    @else { (cell(&age_cell(oldest, self.now))) }
                 }
             }
         }
@@ -163,13 +164,13 @@ fn quantity_cell(level: Option<&StockRow>) -> Markup {
 }
 
 pub(super) async fn act_on_stock(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let result = match (request.form.get("action"), request.form.given("sku")) {
-        (Some("track"), Some(text)) => match Sku::new(text) {
-            Err(error) => Err(format!("`{text}`: {error}")),
-            Ok(sku) => success(track_skus(&web.store, &[sku]).await?),
-        },
-        (Some("track"), None) => Err("name a SKU".into()),
-        _ => unknown_action(&request),
-    };
-    answer_form(&request, "/stock", result)
+    answer_form(&request, "/stock", act(&web, &request).await)
+}
+
+async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
+    if request.form.get("action") != Some("track") {
+        return unknown_action(request);
+    }
+    let sku = request.form.given("sku").ok_or_else(|| ViewError::Invalid("name a SKU".into()))?;
+    success(track_skus(&web.store, &[parse_sku(sku)?]).await?)
 }

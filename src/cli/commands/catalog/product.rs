@@ -6,14 +6,12 @@
 
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
-use crate::cli::local_time::local_text;
-use crate::cli::output::{TextTable, cells, plain_line, print_error};
-use crate::cli::wait_notes::with_wait_notes;
+use crate::cli::output::{TextTable, columns, plain_line, print_error};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::daemon::{ControlError, ControlRequest, send_control_request};
+use crate::daemon::{ControlError, ControlRequest};
+use crate::present::listing::time_cell;
 use crate::store::{ProductRow, Store, StoreError};
 use clap::{Args, Subcommand};
-use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -66,8 +64,7 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
     let by_upc = !args.upc.is_empty();
     let ids = if by_upc { &args.upc } else { &args.skus };
     let request = ControlRequest::FindProducts { by_upc, ids: ids.clone() };
-    let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
-    let answer: Result<Vec<String>, _> = with_wait_notes(context, asked).await;
+    let answer: Result<Vec<String>, _> = context.ask_daemon(&request).await?;
     let store = context.open_store().await?;
     let rows = match answer {
         Ok(found) => store.product_list(&found).await?,
@@ -87,11 +84,12 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
     let columns = |row: &ProductRow| {
         let levels = row.warehouses.iter().map(|level| format!("{}: {}", level.warehouse_id, level.quantity));
         let levels = levels.collect::<Vec<_>>().join(", ");
-        let observed = row.observed_at.as_ref().map(local_text);
-        cells![row.sku, row.product_id, row.upc, row.kind, row.quantity, levels, observed]
+        columns! {
+            "sku": row.sku, "product": row.product_id, "upc": row.upc, "type": row.kind, "quantity": row.quantity,
+            "warehouses": levels, "observed": time_cell(row.observed_at.as_deref()),
+        }
     };
-    let headings = ["sku", "product", "upc", "type", "quantity", "warehouses", "observed"];
-    let mut text = TextTable::new(headings, rows.iter().map(columns)).to_text("no product found");
+    let mut text = TextTable::new(rows.iter().map(columns)).to_text("no product found");
     let is_found = |id: &String| rows.iter().any(|row| row.is_named_by(id));
     for id in ids.iter().filter(|id| !is_found(id)) {
         text.push_str(&format!("not found: {}\n", plain_line(id)));
@@ -112,17 +110,13 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
     }
     if rows.is_empty() {
         let request = ControlRequest::Components { sku: sku.to_owned() };
-        let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
-        let kit = with_wait_notes(context, asked).await?;
+        let kit = context.ask_daemon(&request).await??;
         rows = context.open_store().await?.kit_components(kit).await?;
     }
-    output.list(
-        &rows,
-        "the platform returned no components of this kit",
-        ["component", "sku", "name", "product", "per kit", "observed"],
-        |row| {
-            let observed = local_text(&row.observed_at);
-            cells![row.component_id, row.sku, row.name, row.product_id, row.quantity, observed]
-        },
-    )
+    output.list(&rows, "the platform returned no components of this kit", |row| {
+        columns! {
+            "component": row.component_id, "sku": row.sku, "name": row.name, "product": row.product_id,
+            "per kit": row.quantity, "observed": time_cell(Some(&row.observed_at)),
+        }
+    })
 }

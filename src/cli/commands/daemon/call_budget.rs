@@ -1,7 +1,7 @@
 //! The account's budget as text of `status`.
 
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, cells};
+use crate::cli::output::{TextTable, columns};
 use crate::health::HealthReport;
 use crate::present::call_budget::{CallBudgetReport, budget_sentences};
 use crate::store::CallCount;
@@ -21,9 +21,13 @@ pub(super) fn summary_text(budget: &CallBudgetReport, health: &HealthReport, is_
 }
 
 pub(super) fn last_hour_table(budget: &CallBudgetReport) -> String {
-    let columns = |row: &CallCount| cells![row.lane, row.operation, row.calls, row.throttled];
-    let headings = ["lane", "operation", "calls in the last hour", "answered 429"];
-    TextTable::new(headings, budget.last_hour.iter().map(columns)).to_text("no call in the last hour")
+    let columns = |row: &CallCount| {
+        columns! {
+            "lane": row.lane, "operation": row.operation, "calls in the last hour": row.calls,
+            "answered 429": row.throttled,
+        }
+    };
+    TextTable::new(budget.last_hour.iter().map(columns)).to_text("no call in the last hour")
 }
 
 /// Returns a bar for each two minutes: their calls against the limit.

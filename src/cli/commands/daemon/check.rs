@@ -5,13 +5,12 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{self, TextTable};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
-use crate::daemon::{ControlRequest, send_control_request};
+use crate::daemon::ControlRequest;
 use crate::exec::KeyStatus;
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::reconcile::proof::KeyState;
 use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
 use clap::Args;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
@@ -43,9 +42,8 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
     }
     // A running daemon has the keys that this user may not read.
     if args.online && keys.as_ref().map_or_else(KeyError::is_denied, |_| true) {
-        let base_url = config.service.base_url.clone();
-        let (clock, request) = (Arc::new(context.clock()), ControlRequest::Keys {});
-        let KeyStatus { key, why } = send_control_request(config, clock, &request).await?;
+        let base_url = &config.service.base_url;
+        let KeyStatus { key, why } = context.ask_daemon(&ControlRequest::Keys {}).await??;
         code = u8::from(key != KeyState::Works);
         text.push_str(&match key {
             KeyState::Works => "keys: the platform accepts them\n".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
-use crate::cli::output::lines_text;
+use crate::cli::output::decision_output;
 use crate::cli::{CommandOutput, CommandResult};
 use crate::model::JobKind;
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
@@ -41,17 +41,17 @@ struct JobNames {
 
 pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs) -> CommandResult {
     let pause = (args.duration, args.why.as_str());
-    let paused = pause_jobs(&context.open_store().await?, &args.jobs.kinds, pause, context.now()).await?;
-    Ok(lines_text(&paused).into())
+    let store = context.open_store().await?;
+    decision_output(pause_jobs(&store, &args.jobs.kinds, pause, context.now()).await)
 }
 
 pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {
     let (store, now) = (context.open_store().await?, context.now());
     let mut output = CommandOutput::default();
     for kind in args.jobs.kinds {
-        let resumed = resume_job(&store, kind, now).await?;
-        output.exit_code |= u8::from(resumed.is_err());
-        output.text.push_str(&(resumed.unwrap_or_else(|why| why) + "\n"));
+        let resumed = decision_output(resume_job(&store, kind, now).await)?;
+        output.exit_code |= resumed.exit_code;
+        output.text += &resumed.text;
     }
     Ok(output)
 }

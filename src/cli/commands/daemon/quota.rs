@@ -1,8 +1,8 @@
 //! `quota`: an operator's decision to end a wait that the platform ordered.
 
+use crate::cli::CommandResult;
 use crate::cli::context::CliContext;
-use crate::cli::local_time::local_sentence;
-use crate::cli::{CommandOutput, CommandResult};
+use crate::cli::output::decision_output;
 use crate::present::call_budget::lift_wait;
 use clap::Subcommand;
 
@@ -14,7 +14,5 @@ pub(in crate::cli) enum Command {
 
 pub(in crate::cli) async fn quota_command(context: &CliContext, command: Command) -> CommandResult {
     let Command::Lift = command;
-    let lifted = lift_wait(&context.open_store().await?, context.now()).await?;
-    let exit_code = u8::from(lifted.is_err());
-    Ok(CommandOutput { text: local_sentence(lifted.unwrap_or_else(|why| why)) + "\n", exit_code })
+    decision_output(lift_wait(&context.open_store().await?, context.now()).await)
 }

@@ -2,7 +2,7 @@
 
 use super::hangup::StartTerminal;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, plain_line};
+use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
 use crate::client::run_aside;
 use crate::config::Config;
@@ -79,8 +79,11 @@ async fn on_runtime_thread<T: Send + 'static>(work: impl Future<Output = T> + Se
 async fn run_once(daemon: Daemon) -> CommandResult {
     let base_url = daemon.config.service.base_url.clone();
     let once = daemon.run_once().await?;
-    let runs = once.runs.iter().map(|run| [run.kind.as_str(), run.outcome.as_str(), &run.summary]);
-    let mut text = TextTable::new(["job", "outcome", "summary"], runs).to_text("no job is enabled");
+    let runs = once.runs.iter();
+    let runs = runs.map(
+        |run| columns! {"job": run.kind.as_str(), "outcome": run.outcome.as_str(), "summary": run.summary},
+    );
+    let mut text = TextTable::new(runs).to_text("no job is enabled");
     if !once.skipped.is_empty() {
         let skipped: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
         text.push_str(&format!(

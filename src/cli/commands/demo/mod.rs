@@ -21,9 +21,9 @@ mod standby;
 mod summary;
 
 use self::folder::DemoFolder;
-use self::scenes::DemoStage;
+use self::scenes::{DemoScene, DemoStage, until};
 use self::shop::{ShopTotals, SimulatedShop};
-use self::summary::{demo_summary, wait_for_first_facts, wait_until_equal};
+use self::summary::{demo_summary, wait_until_equal};
 use crate::cli::commands::daemon::run::wait_for_interrupt;
 use crate::cli::context::write_and_commit;
 use crate::cli::output;
@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
 use crate::present::pages::{PagesOptions, RunningPages, StartPages};
-use crate::sandbox::{Sandbox, SandboxError, SandboxOptions, start_sandbox};
+use crate::sandbox::{SandboxError, SandboxOptions, start_sandbox};
 use crate::store::Store;
 use crate::telemetry::LogFormat;
 use clap::Args;
@@ -47,8 +47,8 @@ use tokio_util::sync::CancellationToken;
 
 const DEMO_SKUS: u32 = 60;
 const DEMO_ORDERS: u32 = 8;
-/// The time limit for the mirror to equal the closed shop.
-const EQUAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit for mirror and sandbox to be equal: changes in doubt need their quiet time.
+const EQUAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The allowed opening times of the shop, in seconds.
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
@@ -105,25 +105,39 @@ fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
 async fn resume_demo(path: &Path, start_pages: StartPages) -> CommandResult {
     let (folder, config, listen) = DemoFolder::open_kept(path)?;
     let sandbox = start_sandbox(SandboxOptions { listen, ..sandbox_options(&folder) }).await?;
-    let daemon = Daemon::start(config.clone(), Arc::new(SystemClock)).await?;
-    let stop = CancellationToken::new();
-    let (_changed, reload) = mpsc::channel(1);
-    let running = tokio::spawn(daemon.run(stop.clone(), reload));
     let named = format!("--config {}", folder.path.join("tallyd.toml").display());
-    output::print_text(&format!(
-        "the sandbox at http://{listen} and its daemon run until Ctrl-C; in another terminal:\n  \
-         tallyd {named} status\n  tallyd {named} stock\n  tallyd {named} outbox list\n"
-    ));
-    let pages = show_pages(config, start_pages).await?;
-    wait_for_interrupt().await?;
-    pages.end().await;
-    stop.cancel();
-    running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
+    with_daemon(config.clone(), async {
+        output::print_text(&format!(
+            "the sandbox at http://{listen} and its daemon run until Ctrl-C; in another terminal:\n  \
+             tallyd {named} status\n  tallyd {named} stock\n  tallyd {named} outbox list\n"
+        ));
+        let pages = show_pages(config, start_pages).await?;
+        wait_for_interrupt().await?;
+        pages.end().await;
+        Ok(())
+    })
+    .await?;
     sandbox.stop().await;
     Ok(folder.next_steps_text().into())
 }
 
-/// Runs sandbox, daemon, shop and scenes, waits until mirror and sandbox are equal, and returns the summary.
+/// Runs the daemon in this process until `work` is done.
+async fn with_daemon<T>(
+    config: Config,
+    work: impl Future<Output = Result<T, CommandFailure>>,
+) -> Result<T, CommandFailure> {
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let stop = CancellationToken::new();
+    // The channel must stay open, although no configuration is sent.
+    let (_changed, reload) = mpsc::channel(1);
+    let running = tokio::spawn(daemon.run(stop.clone(), reload));
+    let done = work.await;
+    stop.cancel();
+    running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
+    done
+}
+
+/// Runs sandbox, daemon, shop and scenes, and returns the summary.
 async fn run_and_compare(
     folder: &DemoFolder,
     open: Duration,
@@ -132,33 +146,68 @@ async fn run_and_compare(
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
     let database = folder.path.join("tallyd.db");
     let config = folder.write_config("tallyd.toml", &sandbox, &format!("path = {database:?}"))?;
-    let max_base_age = config.quantities.max_base_age;
-    let daemon = Daemon::start(config.clone(), Arc::new(SystemClock)).await?;
-    let store = Store::open_beside(&database).await?;
-    track_all(&sandbox, &store).await?;
-    let pages = show_pages(config, start_pages).await?;
-
-    let started = Instant::now();
-    let stop = CancellationToken::new();
-    // The channel must stay open, although no configuration is sent.
-    let (_changed, reload) = mpsc::channel(1);
-    let running = tokio::spawn(daemon.run(stop.clone(), reload));
-    timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
-    let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
-    let mut shop = SimulatedShop::new(&sandbox, &store);
-    let totals = shop.run_for(open, |totals| show_totals(&bar, totals)).await?;
-    let stage = DemoStage { sandbox: &sandbox, store: &store, max_base_age };
-    let scenes = stage.play(|scene| show_line(&bar, scene.title)).await?;
-    show_line(&bar, "waiting until mirror and sandbox are equal");
-    let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-    bar.finish_and_clear();
-    let took = started.elapsed();
-    pages.end().await;
-    stop.cancel();
-    running.await.map_err(|error| CommandFailure::failed(format!("the daemon failed: {error}")))??;
-    let summary = demo_summary(&sandbox, &store, &totals, &scenes, is_equal, took).await?;
+    let summary = with_daemon(config.clone(), async {
+        let store = Store::open_beside(&database).await?;
+        let max_base_age = config.quantities.max_base_age;
+        let stage = DemoStage { sandbox: &sandbox, store: &store, max_base_age };
+        stage
+            .demonstrate(config, open, start_pages, async |shop, bar| {
+                let totals = shop.run_for(open, |totals| show_totals(bar, totals)).await?;
+                Ok((totals, stage.play(|scene| show_line(bar, scene.title)).await?))
+            })
+            .await
+    });
+    let summary = summary.await?;
     sandbox.stop().await;
     Ok(summary)
+}
+
+impl DemoStage<'_> {
+    /// Opens the shop for `play`, waits until mirror and sandbox are equal, and returns the summary.
+    async fn demonstrate(
+        &self,
+        config: Config,
+        open: Duration,
+        start_pages: StartPages,
+        play: impl AsyncFnOnce(
+            &mut SimulatedShop<'_>,
+            &ProgressBar,
+        ) -> Result<(ShopTotals, Vec<DemoScene>), CommandFailure>,
+    ) -> Result<(String, bool), CommandFailure> {
+        self.track_all().await?;
+        let pages = show_pages(config, start_pages).await?;
+        let started = Instant::now();
+        // The mirror cannot see a sale before its first facts.
+        let has_facts = async || Ok((self.store.mirror_counts().await?.stock_levels > 0).then_some(()));
+        until("the first facts were read", has_facts).await?;
+        let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
+        let (totals, scenes) = play(&mut SimulatedShop::new(self), &bar).await?;
+        show_line(&bar, "waiting until mirror and sandbox are equal");
+        let waited = timeout(EQUAL_TIMEOUT, wait_until_equal(self.sandbox, self.store)).await;
+        let is_equal = waited.unwrap_or(Ok(false))?;
+        bar.finish_and_clear();
+        let took = started.elapsed();
+        pages.end().await;
+        demo_summary(self.sandbox, self.store, &totals, &scenes, is_equal, took).await
+    }
+
+    async fn track_all(&self) -> Result<(), CommandFailure> {
+        let skus = self.sandbox.all_skus().await?;
+        let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+        let orders: Vec<OrderId> = self.sandbox.order_ids().await?.into_iter().map(OrderId).collect();
+        write_and_commit(self.store, async |write| {
+            write.tracked_sku_add(&skus).await?;
+            write.tracked_order_add(&orders).await
+        })
+        .await?;
+        output::print_text(&format!(
+            "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
+            self.sandbox.local_addr(),
+            skus.len(),
+            orders.len()
+        ));
+        Ok(())
+    }
 }
 
 /// Starts the page at a free port, and prints its address.
@@ -167,24 +216,6 @@ async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPa
     let pages = start_pages(config, Arc::new(SystemClock), options).await?;
     output::print_text(&format!("the page, for a browser: {}\n", pages.url));
     Ok(pages)
-}
-
-async fn track_all(sandbox: &Sandbox, store: &Store) -> Result<(), CommandFailure> {
-    let skus = sandbox.all_skus().await?;
-    let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
-    let orders: Vec<OrderId> = sandbox.order_ids().await?.into_iter().map(OrderId).collect();
-    write_and_commit(store, async |write| {
-        write.tracked_sku_add(&skus).await?;
-        write.tracked_order_add(&orders).await
-    })
-    .await?;
-    output::print_text(&format!(
-        "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
-        sandbox.local_addr(),
-        skus.len(),
-        orders.len()
-    ));
-    Ok(())
 }
 
 /// Shows the totals in the bar on a terminal, in a line elsewhere.

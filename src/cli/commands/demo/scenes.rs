@@ -12,7 +12,7 @@ use crate::model::{Clock, OrderId};
 use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::sandbox::Sandbox;
 use crate::store::{ChangeRow, OutboxFilter, StockRow, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -22,6 +22,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const UPDATE_OPERATION: &str = "POST /api/inventory/updateQuantityOnHand";
 /// The begin of the keys of the broken import.
 pub(super) const IMPORT_PREFIX: &str = "import-";
+/// The minimum quantity of a stock level used here, so that no product sells out.
+const QUANTITY_MIN: i64 = 12;
 /// Stock levels that the broken import sets to 0: more than the brake lets through.
 const IMPORT_LEVELS: usize = 60;
 
@@ -72,7 +74,7 @@ impl DemoStage<'_> {
         let has_lines = async || Ok(self.store.order_row(order).await?.filter(|row| row.lines > 0));
         until("the new order was read", has_lines).await?;
         let key = format!("ship-{}", order.0);
-        self.queue(&key, "shipment.create", &json!({"order_id": order.0})).await?;
+        self.queue(&key, "shipment.create", &json!({"order_id": order.0}), 1).await?;
         let shipped = self.until_state(&key, ChangeState::Applied).await?;
         Ok(DemoScene {
             title: "an order",
@@ -89,7 +91,7 @@ impl DemoStage<'_> {
         let body =
             json!({"sku": sku, "warehouse_id": warehouse_id, "quantity": quantity - 3, "seen": quantity});
         let key = "count-in-conflict";
-        self.queue(key, "quantity.set", &body).await?;
+        self.queue(key, "quantity.set", &body, 1).await?;
         let held = self.until_state(key, ChangeState::Held).await?;
         let now = SystemClock.now();
         let resolved = write_and_commit(self.store, async |write| {
@@ -110,7 +112,7 @@ impl DemoStage<'_> {
         let StockRow { sku, warehouse_id, .. } = &level;
         self.sandbox.lose_next_answer(UPDATE_OPERATION)?;
         let body = json!({"sku": sku, "warehouse_id": warehouse_id, "delta": 5});
-        self.queue("receipt-without-answer", "quantity.adjust", &body).await?;
+        self.queue("receipt-without-answer", "quantity.adjust", &body, 1).await?;
         let applied = self.until_state("receipt-without-answer", ChangeState::Applied).await?;
         let moves = self.store.change_transitions(applied.id).await?;
         let doubt = moves.iter().find(|row| row.state == ChangeState::InDoubt.as_str());
@@ -162,9 +164,16 @@ impl DemoStage<'_> {
         })
     }
 
-    async fn queue(&self, key: &str, kind: &str, body: &serde_json::Value) -> Result<(), CommandFailure> {
+    pub(super) async fn queue(
+        &self,
+        key: &str,
+        kind: &str,
+        body: &Value,
+        priority: i64,
+    ) -> Result<(), CommandFailure> {
         let body = body.to_string();
-        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, 1).await).await?;
+        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, priority).await)
+            .await?;
         Ok(())
     }
 
@@ -181,12 +190,12 @@ impl DemoStage<'_> {
 
     /// Returns the well stocked levels of the mirror that equal the sandbox and have no pending change, without
     /// kits.
-    async fn quiet_levels(&self) -> Result<Vec<StockRow>, CommandFailure> {
+    pub(super) async fn quiet_levels(&self) -> Result<Vec<StockRow>, CommandFailure> {
         let levels = super::summary::sandbox_stock(self.sandbox).await?;
         let mut rows = self.store.stock_list(&[]).await?;
         rows.retain(|row| {
             let shown = levels.get(&(row.sku.clone(), row.warehouse_id));
-            row.quantity >= 12 && row.pending_quantity.is_none() && shown == Some(&row.quantity)
+            row.quantity >= QUANTITY_MIN && row.pending_quantity.is_none() && shown == Some(&row.quantity)
         });
         Ok(rows)
     }

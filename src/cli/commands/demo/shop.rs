@@ -4,19 +4,17 @@
 //! outbox, as any program on the host would.
 
 use super::folder::ASKING_WAREHOUSE;
+use super::scenes::DemoStage;
 use crate::cli::CommandFailure;
 use crate::cli::context::write_and_commit;
 use crate::model::OrderId;
-use crate::sandbox::{Sandbox, SandboxStockLevel};
-use crate::store::{StockRow, Store};
-use serde_json::json;
+use crate::store::StockRow;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
 const EVENT_INTERVAL: Duration = Duration::from_millis(400);
-const SHOW_EVERY: u64 = 5;
-/// The minimum quantity of a stock level used here, so that no product sells out.
-const MIN_QUANTITY: i64 = 12;
+const SHOW_EVERY: usize = 5;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShopTotals {
@@ -39,17 +37,15 @@ impl ShopTotals {
 }
 
 pub(super) struct SimulatedShop<'a> {
-    sandbox: &'a Sandbox,
-    store: &'a Store,
-    random: ShopRandom,
+    stage: &'a DemoStage<'a>,
     totals: ShopTotals,
     /// Number of events so far, which makes the keys of changes unique.
-    events: u64,
+    events: usize,
 }
 
 impl<'a> SimulatedShop<'a> {
-    pub(super) fn new(sandbox: &'a Sandbox, store: &'a Store) -> Self {
-        Self { sandbox, store, random: ShopRandom(0x007a_117d), totals: ShopTotals::default(), events: 0 }
+    pub(super) fn new(stage: &'a DemoStage<'a>) -> Self {
+        Self { stage, totals: ShopTotals::default(), events: 0 }
     }
 
     pub(super) async fn run_for(
@@ -63,138 +59,68 @@ impl<'a> SimulatedShop<'a> {
             beat.tick().await;
             self.totals.open_for = before + opened.elapsed();
             if opened.elapsed() >= open {
-                break;
+                return Ok(self.totals.clone());
             }
-            let n = self.events;
+            let mut levels = self.stage.quiet_levels().await?;
+            levels.retain(|level| level.warehouse_id != ASKING_WAREHOUSE);
+            let event = self.events;
             self.events += 1;
-            match n % 6 {
-                0 => self.place_order().await?,
-                1 => self.count_while_selling(n).await?,
-                2 => self.sell_elsewhere().await?,
-                3 => self.adjust_level(&format!("receipt-{n}"), (5, 20), 1).await?,
-                4 => self.count_and_receive(n).await?,
-                _ => self.adjust_level(&format!("breakage-{n}"), (1, 4), -1).await?,
+            if let Some(place) = (event * 7).checked_rem(levels.len()) {
+                self.act(event, &levels[place]).await?;
             }
-            if n.is_multiple_of(SHOW_EVERY) {
-                let counts = self.store.mirror_counts().await?;
-                (self.totals.stock_levels, self.totals.calls) =
-                    (counts.stock_levels, self.sandbox.logged_calls().len());
+            if event.is_multiple_of(SHOW_EVERY) {
+                self.totals.stock_levels = self.stage.store.mirror_counts().await?.stock_levels;
+                self.totals.calls = self.stage.sandbox.logged_calls().len();
                 show(&self.totals);
             }
         }
-        Ok(self.totals.clone())
     }
 
-    /// Places an order and tracks it, as an import from the shop would.
-    async fn place_order(&mut self) -> Result<(), CommandFailure> {
-        let Some(row) = self.pick_sandbox_level().await? else { return Ok(()) };
-        let quantity = self.random.between(1, 3);
-        let order = OrderId(self.sandbox.place_order(&[(row.sku.as_str(), quantity)]).await?);
-        self.totals.orders += 1;
-        self.totals.sold += quantity;
-        write_and_commit(self.store, async |write| write.tracked_order_add(&[order]).await).await?;
-        Ok(())
-    }
-
-    /// Sells units without telling the warehouse.
-    async fn sell_elsewhere(&mut self) -> Result<(), CommandFailure> {
-        if let Some(row) = self.pick_sandbox_level().await? {
-            self.sell_units(&row.sku, row.warehouse_id, 2).await?;
+    /// Does the next thing to a stock level.
+    async fn act(&mut self, event: usize, level: &StockRow) -> Result<(), CommandFailure> {
+        let StockRow { sku, warehouse_id, quantity, .. } = level;
+        let body = |name: &str, units: i64| json!({"sku": sku, "warehouse_id": warehouse_id, name: units});
+        match event % 6 {
+            0 => {
+                let order = OrderId(self.stage.sandbox.place_order(&[(sku.as_str(), 2)]).await?);
+                (self.totals.orders, self.totals.sold) = (self.totals.orders + 1, self.totals.sold + 2);
+                write_and_commit(self.stage.store, async |write| write.tracked_order_add(&[order]).await)
+                    .await?;
+                Ok(())
+            }
+            // Three units fewer than the stock view shows; two of them are sold before the count is delivered.
+            1 => {
+                let mut count = body("quantity", quantity - 3);
+                count["seen"] = (*quantity).into();
+                self.sell_elsewhere(level).await?;
+                self.queue(event, "count", "quantity.set", &count).await
+            }
+            2 => self.sell_elsewhere(level).await,
+            3 => self.queue(event, "receipt", "quantity.adjust", &body("delta", 17)).await,
+            // Both changes go in one entry.
+            4 => {
+                self.queue(event, "count", "quantity.set", &body("quantity", quantity + 1)).await?;
+                self.queue(event, "receipt", "quantity.adjust", &body("delta", 5)).await
+            }
+            _ => self.queue(event, "breakage", "quantity.adjust", &body("delta", -2)).await,
         }
+    }
+
+    /// Sells two units without telling the warehouse.
+    async fn sell_elsewhere(&mut self, level: &StockRow) -> Result<(), CommandFailure> {
+        self.stage.sandbox.sell_units(&level.sku, level.warehouse_id, 2).await?;
+        self.totals.sold += 2;
         Ok(())
     }
 
-    async fn sell_units(&mut self, sku: &str, warehouse: i64, quantity: i64) -> Result<(), CommandFailure> {
-        self.sandbox.sell_units(sku, warehouse, quantity).await?;
-        self.totals.sold += quantity;
-        Ok(())
-    }
-
-    /// Counts three units fewer than the stock view shows; two are sold before the count is delivered.
-    async fn count_while_selling(&mut self, n: u64) -> Result<(), CommandFailure> {
-        let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let body = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "quantity": fact.quantity - 3,
-                          "seen": fact.quantity});
-        self.sell_units(&fact.sku, fact.warehouse_id, 2).await?;
-        self.queue_change(&format!("count-{n}"), "quantity.set", &body).await
-    }
-
-    /// Adds (`sign` 1) or removes (−1) a random number of units between two limits.
-    async fn adjust_level(
+    async fn queue(
         &mut self,
-        key: &str,
-        (low, high): (i64, i64),
-        sign: i64,
-    ) -> Result<(), CommandFailure> {
-        let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let delta = sign * self.random.between(low, high);
-        let body = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": delta});
-        self.queue_change(key, "quantity.adjust", &body).await
-    }
-
-    /// Counts and then receives goods; both changes go in one entry.
-    async fn count_and_receive(&mut self, n: u64) -> Result<(), CommandFailure> {
-        let Some(fact) = self.pick_mirror_level().await? else { return Ok(()) };
-        let count =
-            json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "quantity": fact.quantity + 1});
-        let moved = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "delta": 5});
-        self.queue_change(&format!("count-{n}"), "quantity.set", &count).await?;
-        self.queue_change(&format!("receipt-{n}"), "quantity.adjust", &moved).await
-    }
-
-    async fn queue_change(
-        &mut self,
-        key: &str,
+        event: usize,
+        what: &str,
         kind: &str,
-        body: &serde_json::Value,
+        body: &Value,
     ) -> Result<(), CommandFailure> {
-        let body = body.to_string();
-        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, 0).await).await?;
         self.totals.changes += 1;
-        Ok(())
-    }
-
-    async fn pick_sandbox_level(&mut self) -> Result<Option<SandboxStockLevel>, CommandFailure> {
-        let mut levels = self.sandbox.stock_levels().await?;
-        levels.retain(|level| level.quantity >= MIN_QUANTITY);
-        Ok(self.random.pick(&levels).cloned())
-    }
-
-    /// Picks a well stocked level of the mirror without a pending change; `None` before the first read.
-    async fn pick_mirror_level(&mut self) -> Result<Option<StockRow>, CommandFailure> {
-        let levels = self.sandbox.stock_levels().await?;
-        let is_in_sandbox = |row: &StockRow| {
-            levels.iter().any(|level| level.sku == row.sku && level.warehouse_id == row.warehouse_id)
-        };
-        let mut rows = self.store.stock_list(&[]).await?;
-        rows.retain(|row| {
-            row.quantity >= MIN_QUANTITY
-                && row.pending_quantity.is_none()
-                && row.warehouse_id != ASKING_WAREHOUSE
-                && is_in_sandbox(row)
-        });
-        Ok(self.random.pick(&rows).cloned())
-    }
-}
-
-/// A pseudorandom generator with a fixed seed (xorshift), equal in every demonstration.
-struct ShopRandom(u64);
-
-impl ShopRandom {
-    fn next_bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn between(&mut self, low: i64, high: i64) -> i64 {
-        let span = (high - low + 1).unsigned_abs();
-        low + i64::try_from(self.next_bits() % span).unwrap_or(0)
-    }
-
-    fn pick<'b, T>(&mut self, from: &'b [T]) -> Option<&'b T> {
-        let index = self.next_bits().checked_rem(from.len() as u64)?;
-        from.get(usize::try_from(index).ok()?)
+        self.stage.queue(&format!("{what}-{event}"), kind, body, 0).await
     }
 }

@@ -4,28 +4,24 @@
 //! Each daemon is a process of its own with a folder of its own for its lock, as on two hosts.
 
 use super::folder::DemoFolder;
-use super::scenes::{DemoScene, until};
+use super::scenes::{DemoScene, DemoStage, until};
 use super::shop::SimulatedShop;
-use super::summary::{demo_summary, wait_for_first_facts, wait_until_equal};
-use super::{sandbox_options, show_line, show_pages, show_totals, track_all};
+use super::{sandbox_options, show_line, show_totals};
 use crate::cli::CommandFailure;
-use crate::cli::output::progress::progress_bar;
 use crate::daemon::SystemClock;
 use crate::model::Clock as _;
 use crate::present::pages::StartPages;
 use crate::sandbox::start_sandbox;
 use crate::store::{DatabaseLocation, PostgresDatabase, Store};
+use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
 
 /// The names of the two hosts. The first starts first, so that it leads.
 const HOSTS: [&str; 2] = ["north", "south"];
-/// The time limit for mirror and sandbox to be equal: changes in doubt need their quiet time.
-const EQUAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A daemon in a process of its own; it is killed with this value.
 struct DemoHost(Child);
@@ -99,46 +95,38 @@ pub(super) async fn run_and_take_over(
     let south = DemoHost::start(HOSTS[1], folder)?;
     let stands_by = async || Ok((!store.standbys().await?.is_empty()).then_some(()));
     until("south stood by", stands_by).await?;
-    track_all(&sandbox, &store).await?;
-    let pages = show_pages(south_config, start_pages).await?;
-
-    let started = Instant::now();
-    timeout(EQUAL_TIMEOUT, wait_for_first_facts(&store)).await.unwrap_or(Ok(()))?;
-    let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
-    let mut shop = SimulatedShop::new(&sandbox, &store);
-    shop.run_for(open / 2, |totals| show_totals(&bar, totals)).await?;
-    north.kill()?;
-    show_line(&bar, "the leader north was killed; the sales go on");
-    let (totals, took_over) = tokio::join!(
-        shop.run_for(open / 2, |totals| show_totals(&bar, totals)),
-        until("south led", async || Ok(leading_session(&store).await?.filter(|now| *now != first)))
-    );
-    let totals = totals?;
-    took_over?;
-    let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms).unwrap_or(0);
-    show_line(&bar, "south leads; waiting until mirror and sandbox are equal");
-    let is_equal = timeout(EQUAL_TIMEOUT, wait_until_equal(&sandbox, &store)).await.unwrap_or(Ok(false))?;
-    bar.finish_and_clear();
-    let took = started.elapsed();
-    pages.end().await;
-    south.stop()?;
-    let scene = DemoScene {
-        title: "a takeover",
-        happened:
-            "two daemons on one schema; the leader, north, was killed (kill -9) while the shop was open"
-                .into(),
-        ended: format!(
-            "south took over {}.{} s after the last sign of life of north, and sent what waited",
-            takeover_ms / 1000,
-            takeover_ms % 1000 / 100
-        ),
+    let max_base_age = south_config.quantities.max_base_age;
+    let stage = DemoStage { sandbox: &sandbox, store: &store, max_base_age };
+    let play = async |shop: &mut SimulatedShop<'_>, bar: &ProgressBar| {
+        shop.run_for(open / 2, |totals| show_totals(bar, totals)).await?;
+        north.kill()?;
+        show_line(bar, "the leader north was killed; the sales go on");
+        let (totals, took_over) = tokio::join!(
+            shop.run_for(open / 2, |totals| show_totals(bar, totals)),
+            until("south led", async || Ok(leading_session(&store).await?.filter(|now| *now != first)))
+        );
+        took_over?;
+        show_line(bar, "south leads");
+        let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms).unwrap_or(0);
+        let scene = DemoScene {
+            title: "a takeover",
+            happened:
+                "two daemons on one schema; the leader, north, was killed (kill -9) while the shop was open"
+                    .into(),
+            ended: format!(
+                "south took over {}.{} s after the last sign of life of north, and sent what waited",
+                takeover_ms / 1000,
+                takeover_ms % 1000 / 100
+            ),
+        };
+        Ok((totals?, vec![scene]))
     };
-    let (text, is_good) = demo_summary(&sandbox, &store, &totals, &[scene], is_equal, took).await?;
+    let (text, is_good) = stage.demonstrate(south_config, open, start_pages, play).await?;
+    south.stop()?;
     sandbox.stop().await;
-    Ok((
-        format!("{text}\nits schema stays on the server; to remove it: DROP SCHEMA {schema} CASCADE\n"),
-        is_good,
-    ))
+    let note =
+        format!("{text}\nits schema stays on the server; to remove it: DROP SCHEMA {schema} CASCADE\n");
+    Ok((note, is_good))
 }
 
 async fn leading_session(store: &Store) -> Result<Option<i64>, CommandFailure> {

@@ -3,7 +3,7 @@
 use super::scenes::{DemoScene, IMPORT_PREFIX};
 use super::shop::ShopTotals;
 use crate::cli::CommandFailure;
-use crate::cli::output::{TextTable, cells};
+use crate::cli::output::{TextTable, columns};
 use crate::outbox::ChangeState;
 use crate::sandbox::{Sandbox, SandboxStockLevel};
 use crate::store::{OutboxFilter, StockRow, Store};
@@ -26,15 +26,6 @@ pub(super) async fn count_differences(sandbox: &Sandbox, store: &Store) -> Resul
     let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();
     let levels = sandbox_stock(sandbox).await?;
     Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
-}
-
-/// Waits for the mirror's first facts, because it cannot see a sale before them.
-pub(super) async fn wait_for_first_facts(store: &Store) -> Result<(), CommandFailure> {
-    let mut ticks = interval(COMPARE_INTERVAL);
-    while store.mirror_counts().await?.stock_levels == 0 {
-        ticks.tick().await;
-    }
-    Ok(())
 }
 
 pub(super) async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
@@ -77,23 +68,26 @@ pub(super) async fn demo_summary(
     let of_the_shop =
         changes.iter().filter(|change| !String::from(change.key.clone()).starts_with(IMPORT_PREFIX));
     let decided = of_the_shop.rev().take(CHANGES_SHOWN);
-    let decided = decided.map(|change| cells![change.key, change.state.as_str(), change.detail]);
-    let decided = TextTable::new(["change", "state", "detail"], decided).to_text("no change");
+    let decided = decided.map(
+        |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
+    );
+    let decided = TextTable::new(decided).to_text("no change");
     let told: String = scenes.iter().map(DemoScene::to_text).collect();
     let figures = [
-        ["SKUs mirrored".to_owned(), counts.skus.to_string()],
-        ["stock levels mirrored".into(), counts.stock_levels.to_string()],
-        ["stock levels that differ from the sandbox".into(), different.to_string()],
-        ["orders tracked".into(), counts.orders.to_string()],
-        ["units sold in the sandbox".into(), totals.sold.to_string()],
-        ["units that others took, by the mirror".into(), (-moved).to_string()],
-        ["changes applied".into(), format!("{applied} of {}, {cancelled} cancelled", changes.len())],
-        ["calls made".into(), format!("{} of {} in {} s", calls.len(), 120, took.as_secs())],
-        ["calls answered 429".into(), throttled.to_string()],
-        ["runs in the journal".into(), counts.runs.to_string()],
-        ["exchanges in the journal".into(), counts.exchanges.to_string()],
+        ("SKUs mirrored", counts.skus.to_string()),
+        ("stock levels mirrored", counts.stock_levels.to_string()),
+        ("stock levels that differ from the sandbox", different.to_string()),
+        ("orders tracked", counts.orders.to_string()),
+        ("units sold in the sandbox", totals.sold.to_string()),
+        ("units that others took, by the mirror", (-moved).to_string()),
+        ("changes applied", format!("{applied} of {}, {cancelled} cancelled", changes.len())),
+        ("calls made", format!("{} of {} in {} s", calls.len(), 120, took.as_secs())),
+        ("calls answered 429", throttled.to_string()),
+        ("runs in the journal", counts.runs.to_string()),
+        ("exchanges in the journal", counts.exchanges.to_string()),
     ];
-    let figures = TextTable::new(["figure", "value"], figures).to_text("");
+    let figures = figures.into_iter().map(|(figure, value)| columns! {"figure": figure, "value": value});
+    let figures = TextTable::new(figures).to_text("");
     let verdict = if is_good {
         "mirror and sandbox are equal"
     } else {

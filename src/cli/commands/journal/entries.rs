@@ -4,10 +4,10 @@
 
 use super::replay::{project_with_progress, remove_database};
 use crate::cli::context::CliContext;
-use crate::cli::local_time::local_text;
-use crate::cli::output::{self, cell_text, fields_text, plain_line};
+use crate::cli::output::{self, cell_text, columns, fields_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::Position;
+use crate::present::listing::time_cell;
 use crate::present::runs::{journal_entries, journal_entry};
 use crate::present::time_text;
 use crate::projection::JournalReplay;
@@ -91,20 +91,14 @@ async fn list_newest(context: &CliContext, last: u32, output: OutputArgs) -> Com
             true => ("at", format!("{} {}", cell_text(&entry["kind"]), cell_text(&entry["subject"]))),
             false => ("sent_at", cell_text(&entry["operation"])),
         };
-        let [position, at, run, job, verdict, status, mut message] =
-            ["position", at, "run", "job", "verdict", "status", "message"]
-                .map(|name| cell_text(&entry[name]));
-        if let Some(decider) = entry["by"].as_str() {
-            message = format!("by {decider}");
+        let by = entry["by"].as_str().map(|decider| format!("by {decider}"));
+        columns! {
+            "position": entry["position"], "at": time_cell(entry[at].as_str()), "operation or event": subject,
+            "run": entry["run"], "job": entry["job"], "verdict": entry["verdict"], "status": entry["status"],
+            "message": by.unwrap_or_else(|| cell_text(&entry["message"])),
         }
-        [position, local_text(at), subject, run, job, verdict, status, message]
     };
-    output.list(
-        &journal_entries(&store, after, to).await?,
-        "the journal is empty",
-        ["position", "at", "operation or event", "run", "job", "verdict", "status", "message"],
-        columns,
-    )
+    output.list(&journal_entries(&store, after, to).await?, "the journal is empty", columns)
 }
 
 async fn export_entries(context: &CliContext, after: Position) -> CommandResult {

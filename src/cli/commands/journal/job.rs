@@ -4,15 +4,13 @@ use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TextTable, fields_text, plain_line};
-use crate::cli::wait_notes::with_wait_notes;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::daemon::{ControlRequest, RunResult, send_control_request};
+use crate::daemon::{ControlRequest, RunResult};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId};
 use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use clap::Subcommand;
-use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -64,8 +62,7 @@ async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -
     let input = input.map(|text| RunArgs::parse(kind, text)).transpose();
     let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
     let request = ControlRequest::RunJob { job: kind.as_str().into(), input };
-    let asked = send_control_request(context.config()?, Arc::new(context.clock()), &request);
-    let done: RunResult = with_wait_notes(context, asked).await?;
+    let done: RunResult = context.ask_daemon(&request).await??;
     let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&local_sentence(&done.summary)));
     Ok(CommandOutput { text, exit_code: u8::from(!done.is_good) })
 }

@@ -3,7 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::decider::command_line_user;
 use crate::cli::output::progress::progress_bar;
-use crate::cli::output::{TextTable, plain_line};
+use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::config::DatabaseConfig;
 use crate::model::time::whole_millis;
@@ -72,8 +72,8 @@ fn move_text(
         text.push_str(&format!("{from} had been moved to {to} already; nothing was done\n"));
     } else {
         let filled = tables.iter().filter(|table| table.rows > 0);
-        let columns = |table: &MovedTable| [table.name.clone(), table.rows.to_string(), "equal".into()];
-        text.push_str(&TextTable::new(["table", "rows", ""], filled.map(columns)).to_text("no rows"));
+        let columns = |table: &MovedTable| columns! {"table": table.name, "rows": table.rows, "": "equal"};
+        text.push_str(&TextTable::new(filled.map(columns)).to_text("no rows"));
         let rows: u64 = tables.iter().map(|table| table.rows).sum();
         text.push_str(&format!(
             "\n{rows} rows in {} tables are equal in {from} and {to}; took {elapsed_ms} ms\n",

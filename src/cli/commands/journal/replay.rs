@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::output::{TextTable, cells, plain_line};
+use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::model::{Position, Timestamp, counted};
 use crate::projection::{JournalReplay, ReplayReport};
@@ -75,12 +75,13 @@ pub(super) async fn project_with_progress(
 
 fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
     let columns = |compared: &TableComparison| {
-        let verdict = if compared.is_equal() { "equal" } else { "DIFFERS" };
-        let ((live, replayed), (live_hash, replayed_hash)) = (compared.rows, &compared.hashes);
-        cells![compared.table, live, replayed, live_hash, replayed_hash, verdict]
+        columns! {
+            "table": compared.table, "live rows": compared.rows.0, "replayed": compared.rows.1,
+            "live hash": compared.hashes.0, "replayed hash": compared.hashes.1,
+            "": if compared.is_equal() { "equal" } else { "DIFFERS" },
+        }
     };
-    let headings = ["table", "live rows", "replayed", "live hash", "replayed hash", ""];
-    let mut text = TextTable::new(headings, replayed.tables.iter().map(columns)).to_text("no facts");
+    let mut text = TextTable::new(replayed.tables.iter().map(columns)).to_text("no facts");
     for compared in replayed.tables.iter().filter(|compared| !compared.is_equal()) {
         for row in compared.differences.iter().take(ROWS_SHOWN) {
             let differs =

@@ -4,11 +4,12 @@ use super::select::OutboxFilterArgs;
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, cell_text, cells, plain_line};
+use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::counted;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::present::change::change_json;
+use crate::present::listing::{ListColumns, sentence_cell};
 use crate::store::{ChangeRow, OutboxFilter, OutboxGroup, Store};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -107,20 +108,20 @@ fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
     uses.retain(|_, count| *count > 1);
     let is_shared = |row: &&ChangeRow| row.detail.as_deref().is_some_and(|detail| uses.contains_key(detail));
     let single = rows.iter().copied().filter(|row| !is_shared(row)).map(|row| {
-        let [id, key, kind, level] = change_cells(row);
-        [id, key, kind, level, cell_text(&row.detail.as_ref().map(local_sentence))]
+        let detail = columns! {"detail": sentence_cell(row.detail.as_deref())};
+        change_columns(row).into_iter().chain(detail).collect()
     });
-    text.push_str(&TextTable::new(["id", "key", "kind", "stock level", "detail"], single).to_text(""));
+    text.push_str(&TextTable::new(single).to_text(""));
     for shared in uses.keys().copied() {
         let same = rows.iter().filter(|row| row.detail.as_deref() == Some(shared));
-        let table = TextTable::new(["id", "key", "kind", "stock level"], same.map(|row| change_cells(row)));
+        let table = TextTable::new(same.map(|row| change_columns(row)));
         text.push_str(&format!("{}:\n{}", plain_line(&local_sentence(shared)), table.to_text("")));
     }
     text
 }
 
-fn change_cells(row: &ChangeRow) -> [String; 4] {
+fn change_columns(row: &ChangeRow) -> ListColumns {
     let level = row.content.body.as_ref().ok().and_then(ChangeBody::stock_level);
     let level = level.map(|level| format!("{} @{}", level.sku, level.warehouse_id));
-    cells![row.id.0, row.key, row.content.kind, level]
+    columns! {"id": row.id.0, "key": row.key, "kind": row.content.kind, "stock level": level}
 }

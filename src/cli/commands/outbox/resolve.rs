@@ -3,9 +3,9 @@
 //! An invalid decision changes nothing, exits with 1 and names the valid command.
 
 use super::select::require_key;
+use crate::cli::CommandResult;
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::lines_text;
-use crate::cli::{CommandFailure, CommandOutput, CommandResult};
+use crate::cli::output::decision_output;
 use crate::model::{Quantity, ShipmentId, counted};
 use crate::outbox::Resolution;
 use crate::present::decisions::{release_all, resolve};
@@ -58,17 +58,12 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
         // The argument group admits exactly one option, and this is the last one.
         (None, None) => Resolution::HadNoEffect,
     };
-    match resolve(&store, &key, resolution, max_base_age, context.now()).await? {
-        Ok(decided) => Ok(lines_text(&decided).into()),
-        Err(why) => Err(CommandFailure::failed(why)),
-    }
+    decision_output(resolve(&store, &key, resolution, max_base_age, context.now()).await)
 }
 
 /// Releases the changes of all open trips.
 pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
-    let released = release_all(&context.open_store().await?, context.now()).await?;
-    let exit_code = u8::from(released.is_err());
-    Ok(CommandOutput { text: lines_text(&released.unwrap_or_else(|why| vec![why])), exit_code })
+    decision_output(release_all(&context.open_store().await?, context.now()).await)
 }
 
 pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {

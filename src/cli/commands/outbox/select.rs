@@ -4,8 +4,8 @@ use crate::cli::CommandFailure;
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::config::parse_duration;
-use crate::model::Sku;
 use crate::outbox::{ChangeKind, ChangeState, Reason, quote_key};
+use crate::present::tracked::parse_sku;
 use crate::store::{NamedChange, OutboxFilter, Store};
 use clap::Args;
 use std::time::Duration;
@@ -66,8 +66,7 @@ impl OutboxFilterArgs {
 
 /// Returns this spelling of a SKU and those of the mirror with its case key.
 async fn spellings(store: &Store, name: &str) -> Result<Vec<String>, CommandFailure> {
-    let sku = Sku::new(name).map_err(|error| CommandFailure::usage(format!("`{name}`: {error}")))?;
-    let known = store.explain_skus(&sku.case_key()).await?;
+    let known = store.explain_skus(&parse_sku(name)?.case_key()).await?;
     Ok(std::iter::once(name.to_owned()).chain(known.into_iter().map(|row| row.sku)).collect())
 }
 

@@ -2,11 +2,12 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{StreamedList, TextTable, cells, plain_line, print_error};
+use crate::cli::output::{StreamedList, TextTable, columns, plain_line, print_error};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::explain::{ExplainError, ExplainedSku};
-use crate::model::{Timestamp, format_elapsed};
+use crate::model::Timestamp;
 use crate::present::ViewError;
+use crate::present::listing::age_cell;
 use crate::store::StockRow;
 use clap::Args;
 
@@ -48,10 +49,10 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
 
 fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {
     let columns = |row: &StockRow| {
-        let observed = row.observed_at.as_deref().and_then(Timestamp::parse);
-        let age = observed.map(|at| format_elapsed(now.duration_since(at)));
-        let StockRow { sku, warehouse_id, warehouse_name, quantity, pending_quantity, .. } = row;
-        cells![sku, warehouse_id, warehouse_name, quantity, pending_quantity, age]
+        columns! {
+            "sku": row.sku, "warehouse": row.warehouse_id, "name": row.warehouse_name, "quantity": row.quantity,
+            "pending": row.pending_quantity, "age": age_cell(row.observed_at.as_deref(), now),
+        }
     };
-    TextTable::new(["sku", "warehouse", "name", "quantity", "pending", "age"], rows.iter().map(columns))
+    TextTable::new(rows.iter().map(columns))
 }

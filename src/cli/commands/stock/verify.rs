@@ -3,15 +3,14 @@
 //! It changes no fact. A sale since the last read is explained, and so is a kit whose components changed.
 
 use crate::cli::context::CliContext;
-use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, cell_text, cells, format_age, plain_line};
+use crate::cli::output::{TextTable, cell_text, columns, format_age, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
-use crate::daemon::{ControlRequest, send_control_request};
+use crate::daemon::ControlRequest;
 use crate::model::counted;
+use crate::present::listing::sentence_cell;
 use crate::sync::{MirrorDifference, VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
-use std::sync::Arc;
 
 /// Unexplained differences named in the first line; the table has all.
 const NAMES_MAX: usize = 5;
@@ -27,8 +26,7 @@ pub(in crate::cli) struct VerifyArgs {
 
 pub(in crate::cli) async fn verify_command(context: &CliContext, args: VerifyArgs) -> CommandResult {
     let calls = usize::try_from(args.calls).unwrap_or(usize::MAX);
-    let (clock, request) = (Arc::new(context.clock()), ControlRequest::Verify { calls });
-    let report: VerifyReport = send_control_request(context.config()?, clock, &request).await?;
+    let report: VerifyReport = context.ask_daemon(&ControlRequest::Verify { calls }).await??;
     let unexplained = report.unexplained_count();
     let json = || {
         let mut all = json!(report);
@@ -76,16 +74,10 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     }
     let (unexplained, explained): (Vec<_>, Vec<_>) = drift.iter().partition(|row| row.explained_by.is_none());
     let rows = unexplained.into_iter().chain(explained).map(|row| {
-        let difference = format!("{:+}", row.difference);
-        cells![
-            row.sku,
-            row.warehouse_id,
-            row.mirror,
-            row.service,
-            difference,
-            row.explained_by.as_ref().map(local_sentence)
-        ]
+        columns! {
+            "sku": row.sku, "warehouse": row.warehouse_id, "mirror": row.mirror, "platform": row.service,
+            "difference": format!("{:+}", row.difference), "explained by": sentence_cell(row.explained_by.as_deref()),
+        }
     });
-    let headings = ["sku", "warehouse", "mirror", "platform", "difference", "explained by"];
-    text + &TextTable::new(headings, rows).to_section()
+    text + &TextTable::new(rows).to_section()
 }

@@ -1,12 +1,12 @@
 //! `order`: the tracked orders and their facts.
 
-use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::context::CliContext;
 use crate::cli::local_time::local_time;
-use crate::cli::output::TextTable;
+use crate::cli::output::{TextTable, decision_output};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{OrderId, Timestamp, counted};
+use crate::model::{OrderId, Timestamp};
 use crate::present::orders::{OrderDetail, OrderNow};
-use crate::present::tracked::track_orders;
+use crate::present::tracked::{track_orders, untrack_orders};
 use crate::store::OrderState;
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
@@ -55,17 +55,13 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         Command::List(output) => list_orders(context, output).await,
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
         Command::Untrack(args) => {
-            let store = context.open_store().await?;
-            let removed =
-                write_and_commit(&store, async |write| write.tracked_order_remove(&args.ids).await).await?;
-            Ok(format!("{} no longer tracked\n", counted(removed, "order")).into())
+            decision_output(untrack_orders(&context.open_store().await?, &args.ids).await)
         }
     }
 }
 
 async fn add_orders(context: &CliContext, orders: &[OrderId], again: bool) -> CommandResult {
-    let store = context.open_or_create_store().await?;
-    Ok((track_orders(&store, orders, again).await? + "\n").into())
+    decision_output(track_orders(&context.open_or_create_store().await?, orders, again).await)
 }
 
 async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {

@@ -2,7 +2,7 @@
 //! correction.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TextTable, cells, plain_line, time_text};
+use crate::cli::output::{TextTable, columns, plain_line, time_text};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::model::Timestamp;
 use crate::store::QuarantineRow;
@@ -39,10 +39,12 @@ pub(in crate::cli) async fn quarantine_command(context: &CliContext, command: Co
 async fn list_quarantine(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.quarantine_list().await?;
     let columns = |row: &QuarantineRow| {
-        cells![row.subject, row.operation, Timestamp(row.since_ms), row.failures, row.next_try(), row.why]
+        columns! {
+            "entry": row.subject, "operation": row.operation, "since": Timestamp(row.since_ms),
+            "failures": row.failures, "next attempt": row.next_try(), "error": row.why,
+        }
     };
-    let headings = ["entry", "operation", "since", "failures", "next attempt", "error"];
-    let table = || TextTable::new(headings, rows.iter().map(columns)).to_text("nothing is quarantined");
+    let table = || TextTable::new(rows.iter().map(columns)).to_text("nothing is quarantined");
     let json = |row: &QuarantineRow| {
         json!({
             "entry": row.subject, "operation": row.operation, "since": time_text(row.since_ms),

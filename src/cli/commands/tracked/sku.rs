@@ -1,10 +1,11 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{StreamedList, TextTable, cells, time_text};
-use crate::cli::{CommandFailure, CommandResult, OutputArgs, csv};
+use crate::cli::output::{StreamedList, TextTable, columns, decision_output, time_text};
+use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::{Sku, Timestamp};
-use crate::present::tracked::{track_skus, untrack_skus};
+use crate::present::ViewError;
+use crate::present::tracked::{parse_sku, track_skus, untrack_skus};
 use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -51,21 +52,17 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
         Command::List(SkuListArgs { missing: false, output }) => list_skus(context, output).await,
         Command::Remove(args) => {
             let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
-            Ok((untrack_skus(&store, &skus).await? + "\n").into())
+            decision_output(untrack_skus(&store, &skus).await)
         }
     }
 }
 
-fn parse_skus(texts: &[String]) -> Result<Vec<Sku>, CommandFailure> {
-    let parse = |text: &String| {
-        Sku::new(text.as_str()).map_err(|error| CommandFailure::usage(format!("`{text}`: {error}")))
-    };
-    texts.iter().map(parse).collect()
+fn parse_skus(texts: &[String]) -> Result<Vec<Sku>, ViewError> {
+    texts.iter().map(|text| parse_sku(text)).collect()
 }
 
 async fn add_skus(context: &CliContext, skus: &[Sku]) -> CommandResult {
-    let store = context.open_or_create_store().await?;
-    Ok((track_skus(&store, skus).await? + "\n").into())
+    decision_output(track_skus(&context.open_or_create_store().await?, skus).await)
 }
 
 async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
@@ -76,7 +73,7 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
             // The code of the database is older than the term.
             let origin =
                 |row: &Value| row["origin"].as_str().unwrap_or_default().replace("learnt", "discovered");
-            TextTable::new(["sku", "origin"], rows.iter().map(|row| cells![row["sku"], origin(row)]))
+            TextTable::new(rows.iter().map(|row| columns! {"sku": row["sku"], "origin": origin(row)}))
         })
     };
     context.open_store().await?.tracked_sku_each(print).await?;
@@ -85,11 +82,8 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
 
 async fn list_missing_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.missing_skus().await?;
-    let columns = |row: &MissingSkuRow| cells![row.sku, Timestamp(row.since_ms), row.is_tracked];
-    let table = || {
-        TextTable::new(["sku", "missing since", "tracked"], rows.iter().map(columns))
-            .to_text("no SKU is missing at the platform")
-    };
+    let columns = |row: &MissingSkuRow| columns! {"sku": row.sku, "missing since": Timestamp(row.since_ms), "tracked": row.is_tracked};
+    let table = || TextTable::new(rows.iter().map(columns)).to_text("no SKU is missing at the platform");
     let json = |row: &MissingSkuRow| json!({"sku": row.sku, "missing_since": time_text(row.since_ms), "is_tracked": row.is_tracked});
     Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
 }

@@ -1,0 +1,177 @@
+//! `warehouse`, `supplier`, `storefront`, `template` and `report`: the platform's lists and reports, from the mirror.
+
+use super::create::{self, TemplateCreateArgs, WarehouseCreateArgs};
+use crate::cli::context::CliContext;
+use crate::cli::output::columns;
+use crate::cli::{CommandResult, OutputArgs};
+use crate::model::StorefrontId;
+use crate::present::listing::time_cell;
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum WarehouseCommand {
+    /// List warehouses
+    List(OutputArgs),
+    /// Queue the creation of a warehouse
+    Create(WarehouseCreateArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum SupplierCommand {
+    /// List suppliers
+    List(OutputArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum StorefrontCommand {
+    /// List storefronts
+    List(OutputArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum TemplateCommand {
+    /// List listing templates
+    List {
+        /// Show only templates of this storefront
+        #[arg(long, value_name = "ID")]
+        storefront: Option<i64>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Queue the creation of a listing template
+    Create(TemplateCreateArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ReportCommand {
+    /// Show the ten best sellers of each month
+    TopSelling(ReportMonthsArgs),
+    /// Show the business figures of each month
+    BusinessHealth(ReportMonthsArgs),
+    /// Show the counts of the work queue over time, newest first
+    WorkQueue {
+        /// Maximum number of rows
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ReportMonthsArgs {
+    /// Number of months, newest first
+    #[arg(long, default_value_t = 24)]
+    months: u32,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(in crate::cli) async fn warehouse_command(
+    context: &CliContext,
+    command: WarehouseCommand,
+) -> CommandResult {
+    let output = match command {
+        WarehouseCommand::List(output) => output,
+        WarehouseCommand::Create(args) => return create::queue_warehouse_create(context, args).await,
+    };
+    let nothing = "no warehouse is known: the job `warehouses` has not run (tallyd job list), or the platform listed none";
+    output.list(&context.open_store().await?.warehouse_list().await?, nothing, |row| {
+        columns! {
+            "warehouse": row.id, "name": row.name, "type": row.kind, "active": row.is_active,
+            "account": row.account_number, "missing since": time_cell(row.missing_since.as_deref()),
+        }
+    })
+}
+
+pub(in crate::cli) async fn supplier_command(
+    context: &CliContext,
+    SupplierCommand::List(output): SupplierCommand,
+) -> CommandResult {
+    let nothing = "no supplier is known: the job `suppliers` has not run (tallyd job list), or the platform listed none";
+    output.list(&context.open_store().await?.supplier_list().await?, nothing, |row| {
+        columns! {
+            "supplier": row.id, "name": row.name, "active": row.is_active, "account": row.account_number,
+            "address": row.supplier_url, "missing since": time_cell(row.missing_since.as_deref()),
+        }
+    })
+}
+
+pub(in crate::cli) async fn storefront_command(
+    context: &CliContext,
+    StorefrontCommand::List(output): StorefrontCommand,
+) -> CommandResult {
+    let nothing = "no storefront is known: the job `storefronts` has not run (tallyd job list), or the platform listed \
+                   none";
+    output.list(&context.open_store().await?.storefront_list().await?, nothing, |row| {
+        columns! {
+            "storefront": row.id, "name": row.name, "type": row.kind, "active": row.is_active,
+            "missing since": time_cell(row.missing_since.as_deref()),
+        }
+    })
+}
+
+pub(in crate::cli) async fn template_command(
+    context: &CliContext,
+    command: TemplateCommand,
+) -> CommandResult {
+    let (storefront, output) = match command {
+        TemplateCommand::List { storefront, output } => (storefront.map(StorefrontId), output),
+        TemplateCommand::Create(args) => return create::queue_template_create(context, args).await,
+    };
+    let nothing = "no listing template is known yet; run `tallyd job run storefronts`, then `tallyd job run \
+                   listing_templates`";
+    output.list(&context.open_store().await?.template_list(storefront).await?, nothing, |row| {
+        columns! {
+            "template": row.id, "storefront": row.storefront_id, "name": row.name,
+            "characters": row.body.as_ref().map(|body| body.chars().count()),
+            "missing since": time_cell(row.missing_since.as_deref()),
+        }
+    })
+}
+
+pub(in crate::cli) async fn report_command(context: &CliContext, command: ReportCommand) -> CommandResult {
+    let store = context.open_store().await?;
+    let month = |year: i64, month: i64| format!("{year:04}-{month:02}");
+    let amount = |amount: Option<f64>| amount.map(|amount| format!("{amount:.2}"));
+    match command {
+        ReportCommand::TopSelling(args) => args.output.list(
+            &store.top_sellers(args.months).await?,
+            "no top seller is known: the job `top_selling` has not run (tallyd job list), or the platform listed none",
+            |row| {
+                columns! {
+                    "month": month(row.year, row.month), "rank": row.rank, "sku": row.sku, "name": row.name,
+                    "sold": row.quantity_sold, "amount": amount(row.amount_sold),
+                }
+            },
+        ),
+        ReportCommand::BusinessHealth(args) => args.output.list(
+            &store.business_health(args.months).await?,
+            "no month is known: the job `business_health` has not run (tallyd job list), or the platform has none",
+            |row| {
+                let figures = &row.figures;
+                columns! {
+                    "month": month(row.year, row.month), "revenue": amount(figures.total_revenue),
+                    "cost of goods": amount(figures.total_cost_of_goods_sold),
+                    "shipping": amount(figures.total_shipping_costs), "profit": amount(figures.total_profit),
+                    "stock at start": amount(figures.total_value_of_inventory_month_start),
+                    "at end": amount(figures.total_value_of_inventory_month_end),
+                    "listings": figures.total_number_of_new_listings_added,
+                }
+            },
+        ),
+        ReportCommand::WorkQueue { limit, output } => output.list(
+            &store.work_queue_list(limit).await?,
+            "the work queue was not read yet; run: tallyd job run work_queue",
+            |row| {
+                columns! {
+                    "observed": time_cell(Some(&row.observed_at)), "unshipped": row.unshipped_sales_orders,
+                    "ready to ship": row.paid_ready_to_ship_sales_orders,
+                    "in process": row.paid_in_process_sales_orders,
+                    "awaiting payment": row.awaiting_payment_sales_orders,
+                    "low stock": row.low_inventory_products,
+                }
+            },
+        ),
+    }
+}
