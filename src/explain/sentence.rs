@@ -95,7 +95,7 @@ impl ExplainStep {
 
     fn write_event(&self, f: &mut fmt::Formatter<'_>, key: &str, detail: &str) -> fmt::Result {
         let fields: Value = serde_json::from_str(detail).unwrap_or_default();
-        match (self.event.as_deref().unwrap_or_default(), fields["landed"].as_bool()) {
+        match (self.event.as_deref().unwrap_or_default(), fields["took_effect"].as_bool()) {
             ("brake.released", _) => f.write_str("an operator released the changes that the brake held"),
             ("outbox.finished", Some(true)) => write!(f, "settled: the call of `{key}` took effect"),
             ("outbox.finished", _) => {

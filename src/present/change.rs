@@ -79,14 +79,14 @@ impl ChangeDetail {
             json!({
                 "sent_at": time_text(sent.sent_ms), "before": sent.before, "target": sent.written,
                 "claimed": self.evidence["claimed"], "made_id": self.evidence["made_id"],
-                "looks": self.evidence["looks"],
+                "answers": self.evidence["answers"],
                 "waits_for": self.waits_for.as_ref().map(|(what, _)| what),
-                "next_look_at": self.waits_for.as_ref().and_then(|(_, at)| at.map(Timestamp::to_rfc3339)),
+                "next_check_at": self.waits_for.as_ref().and_then(|(_, at)| at.map(Timestamp::to_rfc3339)),
             })
         });
         let candidate = |row: &CandidateShipment| {
             let comparison = self.compare_candidate(row);
-            json!({"shipment_id": row.shipment_id, "items": row.items, "fits": comparison.is_ok(),
+            json!({"shipment_id": row.shipment_id, "items": row.items, "matches": comparison.is_ok(),
                     "why_not": comparison.err()})
         };
         all["candidates"] = self.candidates.iter().map(candidate).collect();
@@ -143,7 +143,7 @@ impl ChangeDetail {
             let at = check["at"].as_str().unwrap_or_default();
             format!("at {at}, exchange {} showed {}", check["exchange_id"], check["shown"])
         };
-        let checks = self.evidence["looks"].as_array().into_iter().flatten().map(check);
+        let checks = self.evidence["answers"].as_array().into_iter().flatten().map(check);
         let wait = self.waits_for.iter().map(|(what, next)| {
             let at = next.map_or_else(String::new, |at| format!(", at {}", at.to_rfc3339()));
             format!("settle waits for {what}{at}")

@@ -175,7 +175,7 @@ fn journal_exchange_json(detail: &ExchangeDetail, parsed_max: usize) -> Value {
         "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
         "sent_at": time_text(row.exchange.sent_ms), "answered_at": row.exchange.answered_ms.map(time_text),
         "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
-        "set_aside": row.is_ignored, "request": body_json(detail.request.as_deref(), parsed_max),
+        "ignored": row.is_ignored, "request": body_json(detail.request.as_deref(), parsed_max),
         "response": body_json(detail.response.as_deref(), parsed_max),
     })
 }

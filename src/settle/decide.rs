@@ -69,7 +69,7 @@ impl SettleRun<'_> {
             Some(id) => format!("the answer was lost; a check shows that the call created {id}"),
             None => format!("{}; a check shows that the change took effect", case.doubt_reason()),
         };
-        let decision = json!({"landed": true, "exchange": case.exchange, "made": made});
+        let decision = json!({"took_effect": true, "exchange": case.exchange, "made": made});
         let moves = outcomes_to(&case.changes, ChangeState::Applied, None, &detail);
         let Some(mut write) = self.begin_decision(case, &decision, &moves, now).await? else {
             return Ok(false);
@@ -122,7 +122,7 @@ impl SettleRun<'_> {
                     .into(),
             ),
         };
-        let decision = json!({"landed": false, "exchange": case.exchange});
+        let decision = json!({"took_effect": false, "exchange": case.exchange});
         let moves = outcomes_to(&case.changes, to, Some(reason), &detail);
         let Some(mut write) = self.begin_decision(case, &decision, &moves, now).await? else {
             return Ok(false);

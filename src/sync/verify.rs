@@ -28,9 +28,9 @@ pub struct VerifyReport {
     /// SKUs asked for.
     pub skus: usize,
     /// Stock levels compared.
-    pub cells_compared: usize,
+    pub levels_compared: usize,
     /// Stock levels in the mirror.
-    pub cells_known: i64,
+    pub levels_known: i64,
     /// Age of the mirror's oldest fact.
     pub oldest_age_seconds: Option<i64>,
     /// Median age of the facts.
@@ -91,9 +91,9 @@ pub async fn verify_mirror(context: &JobContext, run: RunId, calls: usize) -> Re
     let skus = context.store.verify_skus(page.saturating_mul(calls)).await?;
     let age = context.store.mirror_age().await?;
     let (oldest_age_seconds, median_age_seconds) = age.ages_seconds(context.now());
-    let cells_known = age.stock_levels;
+    let levels_known = age.stock_levels;
     let mut verified =
-        VerifyReport { cells_known, oldest_age_seconds, median_age_seconds, ..VerifyReport::default() };
+        VerifyReport { levels_known, oldest_age_seconds, median_age_seconds, ..VerifyReport::default() };
     while verified.skus < skus.len() && verified.calls < calls {
         let rest = &skus[verified.skus..];
         let requested = &rest[..page.min(rest.len())];
@@ -165,7 +165,7 @@ impl VerifyReport {
                 unshown.insert(row.sku.as_str());
                 continue;
             }
-            self.cells_compared += 1;
+            self.levels_compared += 1;
             self.cells_above_zero += u64::from(row.quantity > Some(0));
             if let Some(difference) = level_difference(row, shown) {
                 self.components.insert(difference.level(), row.components.clone());

@@ -412,9 +412,9 @@ async fn verify_tells_agreement_from_drift_by_its_exit_code() {
     let agreed = desk.json(&["verify", "--calls", "2", "--json"]).await;
     let names = [
         "calls",
-        "cells_compared",
-        "cells_known",
         "drift",
+        "levels_compared",
+        "levels_known",
         "median_age_seconds",
         "oldest_age_seconds",
         "skus",

@@ -115,7 +115,7 @@ impl Store {
     pub(crate) async fn change_evidence(&self, change: ChangeId) -> Result<Value> {
         let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = $1), \
                        'made_id', (SELECT created_id FROM delivery WHERE change_id = $1), \
-                       'looks', (SELECT json(json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
+                       'answers', (SELECT json(json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
                            strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown)))) \
                            FROM (SELECT * FROM in_doubt_check WHERE change_id = $1 ORDER BY exchange_id) l))";
         let evidence: Json<Value> = self.fetch_value(sql, (change,), "read the evidence of a change").await?;

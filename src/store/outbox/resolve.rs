@@ -56,7 +56,7 @@ impl WriteTransaction {
             ResolutionStep::Finish => self.resolve_in_doubt(&change, END_FINISHED, at).await.map(Ok),
             ResolutionStep::Requeue => self.resolve_in_doubt(&change, END_REQUEUED, at).await.map(Ok),
             ResolutionStep::Adopt(shipment) => {
-                self.append_resolved(key, &json!({"said": "shipment", "shipment_id": shipment}), at).await?;
+                self.append_resolved(key, &json!({"answered": "shipment", "shipment_id": shipment}), at).await?;
                 self.adoption_request(change.id, shipment).await?;
                 let next = format!(
                     "settle compares shipment {shipment} with the request; the result appears in `tallyd outbox show`"
@@ -69,7 +69,7 @@ impl WriteTransaction {
             ResolutionStep::Reject => {
                 let detail =
                     format!("the operator accepted the platform's quantity{}", conflict_numbers(&change));
-                let decision = json!({"said": "theirs"});
+                let decision = json!({"answered": "theirs"});
                 self.decide(&change, &decision, ChangeState::Rejected, &detail, at).await.map(Ok)
             }
         }
@@ -81,7 +81,7 @@ impl WriteTransaction {
         if let Err(why) = change_status(&change).and_then(|status| status.check_retry()) {
             return Ok(Err(why));
         }
-        let (decision, detail) = (json!({"said": "retry"}), "planned again by the operator");
+        let (decision, detail) = (json!({"answered": "retry"}), "planned again by the operator");
         self.decide(&change, &decision, ChangeState::Pending, detail, at).await.map(|_| Ok(()))
     }
 
@@ -97,7 +97,7 @@ impl WriteTransaction {
         if let Err(why) = checked {
             return Ok(Err(why));
         }
-        let (decision, detail) = (json!({"said": "cancel"}), "cancelled by the operator");
+        let (decision, detail) = (json!({"answered": "cancel"}), "cancelled by the operator");
         self.decide(&change, &decision, ChangeState::Cancelled, detail, at).await.map(|_| Ok(()))
     }
 
@@ -130,8 +130,8 @@ impl WriteTransaction {
         let write = level.as_ref().map(|(row, level)| {
             json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.stock_level_sku, "stock_level": level})
         });
-        let decision = if end.took_effect { "landed" } else { "not landed" };
-        self.append_resolved(&change.key, &json!({"said": decision, "keys": keys, "write": write}), at)
+        let decision = if end.took_effect { "took effect" } else { "had no effect" };
+        self.append_resolved(&change.key, &json!({"answered": decision, "keys": keys, "write": write}), at)
             .await?;
         if let (true, Some((row, level))) = (end.took_effect, &level) {
             let exchange = ExchangeId(row.exchange_id);
@@ -194,7 +194,7 @@ impl WriteTransaction {
             None => "to be applied as counted, by the operator's decision".to_owned(),
             Some(number) => format!("to become {number}, by the operator's decision"),
         };
-        let decision = json!({"said": "use", "quantity": number, "base": base});
+        let decision = json!({"answered": "use", "quantity": number, "base": base});
         let effect = self.decide(change, &decision, ChangeState::Pending, &detail, at).await?;
         let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
                    VALUES ($1, $2, $3, $4) \

@@ -55,7 +55,7 @@ async fn landed_by_a_persons_word_is_ours_and_the_working_daemon_goes_on_at_once
     assert_eq!(ours(&dock, &sku, warehouse).await, -3, "the sale is others', the rest ours");
     let answer = "SELECT detail FROM event WHERE kind = 'outbox.resolved' AND subject = 'lost'";
     let answer: Value = serde_json::from_str(&dock.outsider().await.value::<String>(answer).await).unwrap();
-    assert_eq!(answer["said"], "landed", "{answer}");
+    assert_eq!(answer["answered"], "took effect", "{answer}");
     assert!(answer["write"]["stock_level"]["written"].as_i64().unwrap() > 0, "{answer}");
 }
 
@@ -375,12 +375,12 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     assert_eq!(fields(&all).join(" "), names);
     assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "position", "reason", "state"]);
     let evidence = &all["evidence"];
-    let names = "before claimed looks made_id next_look_at sent_at target waits_for";
+    let names = "answers before claimed made_id next_check_at sent_at target waits_for";
     assert_eq!(fields(evidence).join(" "), names);
     assert_eq!((&evidence["before"], &evidence["target"]), (&json!(quantity), &json!(quantity - 2)));
-    assert_eq!(evidence["looks"][0]["shown"], quantity - 7);
-    assert!(evidence["looks"][0]["exchange_id"].as_i64() > all["exchange_id"].as_i64());
-    assert!(evidence["next_look_at"].is_string(), "{evidence}");
+    assert_eq!(evidence["answers"][0]["shown"], quantity - 7);
+    assert!(evidence["answers"][0]["exchange_id"].as_i64() > all["exchange_id"].as_i64());
+    assert!(evidence["next_check_at"].is_string(), "{evidence}");
     assert_eq!(all["exchanges"][0]["operation"], UPDATE);
     dock.settle_after(A_MOMENT).await;
     dock.done(&["outbox", "resolve", "lost", "--not-done"]).await;
@@ -389,7 +389,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
         all["moves"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["sending", "in_doubt", "held", "pending"]);
     assert_eq!(fields(&all["decisions"][0]), ["at", "by", "detail", "kind", "position"]);
-    assert_eq!(all["decisions"][0]["detail"]["said"], "not landed");
+    assert_eq!(all["decisions"][0]["detail"]["answered"], "had no effect");
     let text = dock.done(&["outbox", "show", "lost"]).await;
     for words in
         ["\nhistory\n", "inserted", "\ncalls\n", "\nevidence\n", &format!("{} was sent", quantity - 2)]

@@ -42,7 +42,7 @@ async fn what_was_sold_since_the_last_read_is_an_explained_difference_and_stays_
             (1, 0),
             "one page is enough for this shop"
         );
-        assert_eq!(i64::try_from(verified.cells_compared).unwrap(), verified.cells_known);
+        assert_eq!(i64::try_from(verified.levels_compared).unwrap(), verified.levels_known);
         let drift = &verified.drift[0];
         assert_eq!(
             (drift.sku.as_str(), drift.mirror, drift.difference),
@@ -137,7 +137,7 @@ async fn beside_a_daemon_the_daemon_compares() {
     let levels = dock.number("SELECT count(*) FROM balance").await;
     let _at_work = dock.work();
     let verified = verify(&dock, 3).await.unwrap();
-    assert_eq!((verified.cells_known, verified.unexplained_count()), (levels, 0), "{verified:?}");
+    assert_eq!((verified.levels_known, verified.unexplained_count()), (levels, 0), "{verified:?}");
     let sessions = dock.number("SELECT count(*) FROM session WHERE ended_ms IS NULL").await;
     assert_eq!(sessions, 1, "by the one that holds the lock");
 }

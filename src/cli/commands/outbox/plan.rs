@@ -49,7 +49,7 @@ fn plan_json(plan: &PushPreview) -> Value {
         .iter()
         .map(|(id, how)| json!({"id": id, "key": change_key(plan, *id), "how": how}));
     json!({
-        "looks": preflights.into_iter().map(request).collect::<Vec<_>>(),
+        "preflights": preflights.into_iter().map(request).collect::<Vec<_>>(),
         "calls": calls.into_iter().map(request).collect::<Vec<_>>(),
         "reads_first": reads.collect::<Vec<_>>(), "without_call": without_call.collect::<Vec<_>>(),
         "later": plan.later_changes,

@@ -38,9 +38,9 @@ pub(in crate::cli) async fn verify_command(context: &CliContext, args: VerifyArg
 }
 
 fn report_text(report: &VerifyReport, unexplained: usize) -> String {
-    let VerifyReport { calls, skus, cells_compared, cells_known, drift, .. } = report;
+    let VerifyReport { calls, skus, levels_compared, levels_known, drift, .. } = report;
     let mut text = match (drift.len(), unexplained) {
-        (0, _) if *cells_compared == 0 && report.trouble.is_none() => {
+        (0, _) if *levels_compared == 0 && report.trouble.is_none() => {
             return "nothing is compared, because the mirror has no stock level yet; track SKUs, then run: \
                     tallyd job run balances\n"
                 .into();
@@ -62,8 +62,8 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     let ages = [report.oldest_age_seconds, report.median_age_seconds]
         .map(|seconds| cell_text(&seconds.map(format_age)));
     text.push_str(&format!(
-        "compared {cells_compared} of {}, {} in {}; the oldest fact is {} old, the median {}\n",
-        counted(cells_known, "stock level"),
+        "compared {levels_compared} of {}, {} in {}; the oldest fact is {} old, the median {}\n",
+        counted(levels_known, "stock level"),
         counted(skus, "SKU"),
         counted(calls, "call"),
         ages[0],
