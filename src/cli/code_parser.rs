@@ -2,7 +2,6 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// Returns a parser of these values by their codes.
 pub(super) fn code_parser<T: Copy + Send + Sync + 'static>(
     values: &'static [T],
     code: fn(T) -> &'static str,

@@ -17,7 +17,6 @@ const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tall
 
 pub(super) struct CliContext {
     config_path: Option<PathBuf>,
-    /// Configuration of a command that needs the database alone.
     readable: OnceLock<Config>,
 }
 
@@ -26,7 +25,6 @@ impl CliContext {
         Self { config_path, readable: OnceLock::new() }
     }
 
-    /// Returns true if the command line names the configuration.
     pub(super) fn has_named_config(&self) -> bool {
         self.config_path.is_some()
     }
@@ -106,7 +104,6 @@ impl CliContext {
         Ok(with_wait_notes(self, asked).await)
     }
 
-    /// Returns a new key of the time and the process id.
     pub(super) fn new_change_key(&self) -> String {
         format!("cli-{}-{}", self.now().to_rfc3339(), std::process::id())
     }
@@ -135,7 +132,6 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
     )))
 }
 
-/// Returns a variable of the environment; `None` if it is not set or is no text.
 #[allow(clippy::disallowed_methods, reason = "only cli reads the environment")]
 pub(super) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()

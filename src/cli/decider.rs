@@ -6,7 +6,6 @@
 use crate::model::Decider;
 use nix::unistd::{Uid, User};
 
-/// Returns the account of this process, or the one behind `sudo`.
 pub(super) fn command_line_user() -> Decider {
     let uid = Uid::current();
     let sudo_user = std::env::var_os("SUDO_USER").map(|name| name.to_string_lossy().into_owned());

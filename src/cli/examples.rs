@@ -77,7 +77,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
-/// The exit codes of a command that waits for the outcome of its changes.
 const WAIT_EXIT_CODES: &str = "\
 Exit codes with --wait:
   0  every change is applied

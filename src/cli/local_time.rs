@@ -27,7 +27,6 @@ const YEAR_MIN: i32 = 2000;
 /// The time by which another clock may be ahead of this host's.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// The zone in which times are read and shown.
 #[derive(Debug, PartialEq, Eq)]
 enum CliZone {
     Utc,
@@ -40,7 +39,6 @@ enum CliZone {
 }
 
 impl CliZone {
-    /// Reads the value of `TZ`, if it is set.
     fn from_variable(variable: Option<&str>) -> Self {
         let Some(name) = variable.map(|name| name.strip_prefix(':').unwrap_or(name)) else {
             return Self::Host;
@@ -80,7 +78,6 @@ pub(super) fn local_text(time: impl AsRef<str>) -> String {
     Timestamp::parse(time).map_or_else(|| time.to_owned(), local_time)
 }
 
-/// Returns a sentence of tallyd with its times for people.
 pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
     let mut text = String::new();
     for part in sentence_parts(sentence.as_ref()) {
@@ -97,12 +94,7 @@ fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
 }
 
-/// Reads the time of something that happened, with or without date and zone: `08:40` is of today, and a time without a
-/// zone is local.
-///
-/// # Errors
-/// A sentence with the valid forms, with the two readings of a local time that is not unique, or about a time in the
-/// future.
+/// Reads the time of something that happened: `08:40` is of today, and a time without a zone is local.
 pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     match parse_any_time(text, now)? {
         at if at <= now.plus(AHEAD_MAX) => Ok(at),
@@ -170,7 +162,6 @@ where
     }
 }
 
-/// Reads a time with a zone.
 fn parse_zoned(text: &str) -> Option<DateTime<FixedOffset>> {
     let text = date_and_time(text).replace('Z', "+00:00");
     let formats = ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z"];

@@ -13,7 +13,6 @@ const PACKAGED_CONFIG: &str = include_str!("../../config/tallyd.toml");
 const VERSION: &str = concat!("tallyd ", env!("CARGO_PKG_VERSION"));
 const MANUAL: &str = "tallyd manual";
 
-/// Exit codes of every command, each with its meaning.
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "The command did what it says."),
     ("1", "It failed, or a part was refused; the message names the reason and the next step."),
@@ -58,7 +57,6 @@ pub(super) struct ManualPage {
     pub(super) text: String,
 }
 
-/// Returns all pages, that of `tallyd` first.
 pub(super) fn manual_pages() -> io::Result<Vec<ManualPage>> {
     let mut root = examples::command_with_examples().disable_help_subcommand(true);
     root.build();

@@ -203,7 +203,6 @@ struct CommandFailure {
 }
 
 impl CommandFailure {
-    /// Creates a failure with exit code 1.
     fn failed(message: impl AsRef<str>) -> Self {
         Self::new(message, 1)
     }

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 /// Time after which somebody who waits wants to know why.
 const NOTE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Awaits `work`. Meanwhile it prints to standard error what keeps the answer away: the sentence of `tallyd status`,
-/// each cause once.
+/// Awaits `work`. Meanwhile it prints to standard error what keeps the answer away, each cause once.
 pub(super) async fn with_wait_notes<T>(context: &CliContext, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut told = None;

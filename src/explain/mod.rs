@@ -18,31 +18,25 @@ use crate::push::PushPreview;
 use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store, StoreError};
 use serde_json::{Value, json};
 
-/// Failure to explain a SKU.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ExplainError {
-    /// The text is no SKU.
+pub enum ExplainError {
     #[error("`{0}`: {1}")]
     InvalidSku(String, SkuError),
-    /// Several SKUs differ only in case or blanks.
     #[error("`{0}` matches {1}, which differ only in case or blanks; name one of them exactly")]
     AmbiguousSku(String, String),
     /// Nothing is known of the stock level; the sentence says what to do.
     #[error("{0}")]
     NothingKnown(String),
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// SKU with the stock levels to explain.
-pub(crate) struct ExplainedSku {
+pub struct ExplainedSku {
     /// SKU in the platform's spelling where that is known.
     pub sku: String,
     /// Reason that the product's quantities are not pushed.
     pub remark: Option<String>,
     product_id: Option<i64>,
-    /// All spellings of the SKU in changes.
     spellings: Vec<String>,
     levels: Vec<CurrentStockLevel>,
 }
@@ -52,9 +46,6 @@ impl ExplainedSku {
     ///
     /// The exact spelling counts first, then the only SKU of the platform with this case key, as for a change
     /// (docs/rules.md 12).
-    ///
-    /// # Errors
-    /// Fails if nothing is known of the stock level, and if the SKU may be several.
     pub async fn find(store: &Store, name: &str, warehouse: Option<i64>) -> Result<Self, ExplainError> {
         let sku = Sku::new(name).map_err(|error| ExplainError::InvalidSku(name.to_owned(), error))?;
         let known = store.explain_skus(&sku.case_key()).await?;
@@ -78,8 +69,7 @@ impl ExplainedSku {
         }
     }
 
-    /// Returns the explanations as JSON.
-    pub(crate) fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
+    pub fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
         let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
         json!({"sku": self.sku, "remark": self.remark, "stock_levels": levels})
     }
@@ -117,8 +107,7 @@ impl ExplainedSku {
         Ok(explanations)
     }
 
-    /// Returns the sentence for a SKU of which the view `stock` shows nothing.
-    pub(crate) fn no_stock_text(&self) -> String {
+    pub fn no_stock_text(&self) -> String {
         let sku = &self.sku;
         match &self.remark {
             Some(remark) => format!("no stock level of {sku} is known: {remark}"),
@@ -165,20 +154,16 @@ fn not_pushed_reason(row: &KnownSku) -> Option<String> {
 
 /// History of one stock level, cut to its newest steps, with its current state.
 #[derive(Clone, Debug)]
-pub(crate) struct StockLevelExplanation {
-    /// Stock level now.
+pub struct StockLevelExplanation {
     pub level: CurrentStockLevel,
     /// Number of steps that are cut off.
     pub earlier_steps: usize,
-    /// Steps, oldest first.
     pub steps: Vec<ExplainStep>,
-    /// Next step of each open change, as a sentence.
     pub next_steps: Vec<String>,
 }
 
 impl StockLevelExplanation {
-    /// Returns the explanation as JSON.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let level = &self.level;
         let steps: Vec<Value> = self.steps.iter().map(ExplainStep::to_json).collect();
         json!({
@@ -189,8 +174,7 @@ impl StockLevelExplanation {
         })
     }
 
-    /// Returns the current state as a sentence.
-    pub(crate) fn current_state_text(&self) -> String {
+    pub fn current_state_text(&self) -> String {
         let level = &self.level;
         let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
             (Some(quantity), Some(at), Some(exchange)) => {

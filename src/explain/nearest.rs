@@ -3,7 +3,6 @@
 use crate::model::look_alike_key;
 use crate::store::{Store, StoreError};
 
-/// A search for the nearest name.
 #[derive(Debug)]
 pub(crate) struct NearestName<'a> {
     text: &'a str,
@@ -23,8 +22,7 @@ impl<'a> NearestName<'a> {
         Self { text, key, best: None, slips_max, is_known: false }
     }
 
-    /// Compares a name by its [`look_alike_key`].
-    pub(crate) fn compare(&mut self, key: &str, shown: &str) {
+    pub fn compare(&mut self, key: &str, shown: &str) {
         let slips = strsim::osa_distance(&self.key, key);
         let is_better = self.best.as_ref().is_none_or(|(best, _)| slips < *best);
         self.is_known |= shown == self.text;
@@ -46,10 +44,7 @@ impl<'a> NearestName<'a> {
 }
 
 /// Searches the tracked SKUs for the nearest one of each text.
-///
-/// # Errors
-/// Fails if the database fails.
-pub(crate) async fn nearest_skus<'a>(
+pub async fn nearest_skus<'a>(
     store: &Store,
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<NearestName<'a>>, StoreError> {

@@ -10,22 +10,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Kind of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepKind {
     /// Quantity that the platform showed, or that a decision set.
     #[default]
     Fact,
-    /// Insertion of a change.
     Change,
-    /// Call that wrote the stock level.
     Push,
-    /// Read that made a call unnecessary.
     Agreed,
-    /// Check of a change in doubt.
     Look,
-    /// Trip of a brake.
     Trip,
     /// Decision of a person or of `settle`.
     Event,
@@ -33,12 +27,9 @@ pub(crate) enum StepKind {
     Moved,
 }
 
-/// Author of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StepAuthor {
-    /// The daemon.
+pub enum StepAuthor {
     Tallyd,
-    /// Others at the platform.
     Others,
     /// Both: one read showed the sum.
     TallydAndOthers,
@@ -49,8 +40,7 @@ pub(crate) enum StepAuthor {
 }
 
 impl StepAuthor {
-    /// Returns the author as a text.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Tallyd => "tallyd",
             Self::Others => "others",
@@ -61,38 +51,29 @@ impl StepAuthor {
     }
 }
 
-/// Change of a step, as it is now.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct StepChange {
-    /// Key.
+pub struct StepChange {
     pub key: String,
     /// State; `None` for the change of an event.
     pub state: Option<String>,
-    /// Reason, as a code.
     pub reason: Option<String>,
     /// Reason, as a sentence; for an applied change its arithmetic.
     pub detail: Option<String>,
 }
 
-/// Call of a step.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct StepCall {
-    /// Exchange.
+pub struct StepCall {
     pub exchange: i64,
-    /// Operation, where it is known.
     pub operation: Option<String>,
     /// Verdict; `None`: in progress, or not known here.
     pub verdict: Option<String>,
 }
 
-/// Step in the history of a stock level.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExplainStep {
     /// Position in the journal; 0: before the first known one.
     pub position: Option<i64>,
-    /// Time.
     pub at: Timestamp,
-    /// Kind.
     pub kind: StepKind,
     /// Quantity before, of a count its base.
     pub before: Option<i64>,
@@ -100,17 +81,14 @@ pub(crate) struct ExplainStep {
     pub after: Option<i64>,
     /// Units that our write or adjust adds.
     pub ours: Option<i64>,
-    /// Units that others added.
     pub others: Option<i64>,
     /// Author; `None`: the platform showed it, or no author is recorded.
     pub by: Option<StepAuthor>,
     /// Changes of the step, in the order of their ids.
     pub changes: Vec<StepChange>,
-    /// Call that made the step known.
     pub call: Option<StepCall>,
     /// Exchange before which others changed nothing.
     pub since_exchange: Option<i64>,
-    /// Kind of the journal's event.
     pub event: Option<String>,
     /// Request of an insertion, result of a check, numbers of a trip, or the event's detail as JSON.
     pub detail: Option<String>,
@@ -121,8 +99,7 @@ impl ExplainStep {
         Self { kind, position, at: Timestamp(at_ms), ..Self::default() }
     }
 
-    /// Returns the step as JSON, with its sentence.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         json!({
             "position": self.position, "at": self.at.to_rfc3339(), "what": self.kind, "text": self.to_string(),
             "before": self.before, "after": self.after, "ours": self.ours, "others": self.others,
@@ -228,8 +205,7 @@ fn step_change(change: &ExplainedChange) -> StepChange {
     }
 }
 
-/// Returns the step of the entry that one exchange carried for the stock level, or of the matching read that
-/// made a call unnecessary.
+/// Returns the step of the entry that an exchange carried, or of the matching read that made a call unnecessary.
 fn entry_step(
     exchange: i64,
     changes: &[&ExplainedChange],
@@ -276,8 +252,7 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
     step
 }
 
-/// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
-/// steps.
+/// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own steps.
 fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
     if !matches!(change.state.as_str(), "held" | "rejected" | "cancelled" | "in_doubt") {
         return None;

@@ -76,7 +76,6 @@ pub(crate) fn budget_sentences(budget: &CallBudgetReport, health: &HealthReport)
     all
 }
 
-/// Ends a wait that the platform ordered for the account by mistake.
 pub(crate) async fn lift_wait(store: &Store, now: Timestamp) -> DecisionSentences {
     let wait = exec::lift_wait(store, now).await?;
     let wait = wait.ok_or_else(|| ViewError::Refused("no wait of the account is in force".into()))?;

@@ -14,7 +14,6 @@ pub(crate) struct CallDemand {
     pub(crate) work: EntriesToRead,
 }
 
-/// The numbers of tracked entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntriesToRead {
     pub(crate) skus: usize,
@@ -51,7 +50,6 @@ impl CallDemand {
         Self { fit: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
     }
 
-    /// Returns the demand of all schedules beside the calls that there are.
     pub(crate) fn sentence(&self) -> String {
         let EntriesToRead { skus, orders, shipments, .. } = self.work;
         format!(
@@ -67,7 +65,6 @@ impl CallDemand {
         )
     }
 
-    /// Returns the warning that the demand is larger than the quota.
     pub(crate) fn warning(&self) -> Option<String> {
         let first = self.fit.skipped_first?;
         Some(format!(
@@ -88,9 +85,7 @@ impl ListedRow for JobAllotment {
     }
 }
 
-/// Returns the calls of a run after the first reads.
-///
-/// An allocation is read once in a line's life, and a month on which two reads agree is not read again.
+/// Returns the calls of a run after the first reads: an allocation is read once, and an agreed month not again.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
 fn calls_per_run(kind: JobKind, work: &EntriesToRead, skus_per_call: usize) -> f64 {
     let calls = match job_calls(kind) {

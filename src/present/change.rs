@@ -20,19 +20,16 @@ pub(crate) struct ChangeDetail {
     pub(crate) transitions: Vec<TransitionRow>,
     pub(crate) decisions: Vec<JournalEvent>,
     pub(crate) exchanges: Vec<ExchangeRow>,
-    /// The data it was last sent with.
     pub(crate) sent: Option<InDoubtRow>,
     /// The evidence stored with its claim, and the checks since.
     pub(crate) evidence: Value,
     /// The condition that settle waits for, and the time of its next check.
     pub(crate) waits_for: Option<(String, Option<Timestamp>)>,
     pub(crate) candidates: Vec<CandidateShipment>,
-    /// The findings that keep a pending change from being sent.
     pub(crate) obstacles: Vec<Finding>,
 }
 
 impl ChangeDetail {
-    /// Reads a change; `None` if no change has this key.
     pub(crate) async fn load(
         store: &Store,
         key: &str,
@@ -172,7 +169,6 @@ impl ChangeDetail {
     }
 }
 
-/// A step of a change's life.
 pub(crate) struct ChangeStep {
     at: Option<Timestamp>,
     /// State, or kind of a decision.

@@ -5,7 +5,6 @@ use crate::config::Config;
 use crate::health::DaemonState;
 use crate::store::{DaemonName, DatabaseLock, FileId, LeaderRow, LockState, Store};
 
-/// Returns the state of the daemon that works on the database, on whichever host.
 pub(crate) async fn daemon_state(config: &Config, store: &Store) -> Result<DaemonState, ViewError> {
     let of_this_host = lock_state(config)?;
     match store.leader().await? {
@@ -16,7 +15,6 @@ pub(crate) async fn daemon_state(config: &Config, store: &Store) -> Result<Daemo
     }
 }
 
-/// Returns the state of the lock on this host.
 pub(crate) fn lock_state(config: &Config) -> Result<DaemonState, ViewError> {
     let path = &config.database.path;
     let at_path = FileId::from_path(path).ok().flatten().map(|id| id.to_string());

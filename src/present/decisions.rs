@@ -44,7 +44,6 @@ impl KeyDecision {
         }
     }
 
-    /// Returns the states of changes that it applies to.
     pub(crate) fn states(self) -> &'static [ChangeState] {
         match self {
             Self::Release | Self::Retry => &[ChangeState::Held],
@@ -68,7 +67,6 @@ impl KeyDecision {
     }
 }
 
-/// The changes of a decision: those that it applied to, and the others.
 pub(crate) struct DecidedChanges {
     pub(crate) decision: KeyDecision,
     pub(crate) done: Vec<String>,
@@ -77,7 +75,6 @@ pub(crate) struct DecidedChanges {
 }
 
 impl DecidedChanges {
-    /// Returns the number of changes that it applied to, as a sentence.
     pub(crate) fn summary(&self) -> String {
         match (self.done.len() as u64, self.decision) {
             (count, KeyDecision::Release) => released_text(count),
@@ -85,7 +82,6 @@ impl DecidedChanges {
         }
     }
 
-    /// Returns a sentence for each change that it did not apply to.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = String> {
         let past = self.decision.past();
         self.refused.iter().map(move |(name, why)| format!("{name}: not {past}: {why}"))

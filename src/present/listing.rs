@@ -17,17 +17,14 @@ impl ListedRow for ListColumns {
     }
 }
 
-/// A row that programs read.
 pub(crate) trait JsonRow {
     fn to_json(&self) -> Value;
 }
 
-/// Returns the rows as programs read them.
 pub(crate) fn rows_json<T: JsonRow>(rows: &[T]) -> Value {
     rows.iter().map(T::to_json).collect()
 }
 
-/// A value of a list.
 #[derive(Clone, Debug)]
 pub(crate) enum ListCell {
     Missing,
@@ -43,7 +40,6 @@ pub(crate) enum ListCell {
     Link(ListedSubject, String),
 }
 
-/// A kind of things with a page for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListedSubject {
     Sku,
@@ -70,7 +66,6 @@ pub(crate) fn time_cell(time: Option<impl AsRef<str>>) -> ListCell {
     })
 }
 
-/// Returns a cell with the age of such a time.
 pub(crate) fn age_cell(time: Option<impl AsRef<str>>, now: Timestamp) -> ListCell {
     match time_cell(time) {
         ListCell::Time(at) => ListCell::Age(at, now),
@@ -94,7 +89,6 @@ pub(crate) fn field_cells(object: &Value) -> Vec<(&str, ListCell)> {
     cells
 }
 
-/// A value that is a cell of a list.
 pub(crate) trait ListedValue {
     fn cell(&self) -> ListCell;
 }

@@ -43,7 +43,6 @@ use crate::model::Timestamp;
 use crate::store::{Durability, LockError, Store, StoreError, WriteTransaction};
 use serde_json::Value;
 
-/// A failure to read the data of a view.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ViewError {
     #[error(transparent)]
@@ -96,7 +95,6 @@ pub(crate) fn time_text(ms: i64) -> String {
     Timestamp(ms).to_rfc3339()
 }
 
-/// Parses stored JSON; null if there is none.
 pub(crate) fn parse_json(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

@@ -6,7 +6,6 @@ use crate::model::{OrderId, Timestamp};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow, Store, StoreError};
 use serde_json::{Value, json};
 
-/// An order with everything that the mirror knows of it.
 pub(crate) struct OrderDetail {
     pub(crate) row: Option<OrderRow>,
     pub(crate) lines: Vec<ListedOrderLine>,
@@ -24,7 +23,6 @@ impl OrderDetail {
         })
     }
 
-    /// Returns the lines, each with its allocations and shipments.
     pub(crate) fn to_json(&self) -> Value {
         let line = |ListedOrderLine(line): &ListedOrderLine| {
             let id = line["line_item_id"].as_i64();
@@ -66,7 +64,6 @@ impl JsonRow for OrderNow<'_> {
     }
 }
 
-/// A line of an order, as the store gives it.
 pub(crate) struct ListedOrderLine(pub(crate) Value);
 
 impl ListedRow for ListedOrderLine {

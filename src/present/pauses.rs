@@ -19,7 +19,6 @@ pub(crate) fn parse_pause_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the reason of a pause.
 pub(crate) fn parse_pause_reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("write the reason".into()),
@@ -48,7 +47,6 @@ pub(crate) async fn pause_jobs(
     Ok(paused.iter().filter(is_named).map(pause_text).collect())
 }
 
-/// Ends the pause of a job.
 pub(crate) async fn resume_job(store: &Store, kind: JobKind, now: Timestamp) -> DecisionSentences {
     match write_and_commit(store, async |write| write.pause_end(kind, now).await).await? {
         true => Ok(vec![format!("{kind}: resumed")]),
@@ -56,7 +54,6 @@ pub(crate) async fn resume_job(store: &Store, kind: JobKind, now: Timestamp) -> 
     }
 }
 
-/// Returns a pause as a sentence, with its effect on the job.
 pub(crate) fn pause_text(pause: &PauseRow) -> String {
     let effect = match JobKind::from_code(&pause.job) {
         Some(JobKind::Push) => "changes are accepted and wait; reads go on",

@@ -5,7 +5,6 @@ use crate::outbox::{self, ChangeBody};
 use crate::store::WriteTransaction;
 use serde_json::Value;
 
-/// A change to insert.
 pub(crate) struct ChangeToQueue {
     pub(crate) kind: &'static str,
     /// The JSON text as given, so that the outbox can detect a duplicate field.

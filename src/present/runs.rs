@@ -6,7 +6,6 @@ use crate::model::{JobKind, Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
 use serde_json::{Value, json};
 
-/// A run with exchanges, the changes that they carried, and the events during them.
 pub(crate) struct RunDetail {
     pub(crate) run: RunRow,
     pub(crate) exchanges: Vec<ExchangeRow>,
@@ -17,7 +16,6 @@ pub(crate) struct RunDetail {
 }
 
 impl RunDetail {
-    /// Reads a run whole; `None` if there is none with this id.
     pub(crate) async fn load(store: &Store, id: RunId) -> Result<Option<Self>, StoreError> {
         Self::load_page(store, id, 0, i64::MAX).await
     }
@@ -138,7 +136,6 @@ impl JsonRow for JournalEvent {
     }
 }
 
-/// Returns the exchanges and events between two positions, in order.
 pub(crate) async fn journal_entries(
     store: &Store,
     after: Position,

@@ -5,7 +5,6 @@ use crate::model::Timestamp;
 /// The words before a time in the sentences of tallyd.
 const TIME_PREPOSITIONS: [&str; 7] = ["at", "since", "until", "before", "after", "from", "try"];
 
-/// A part of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentencePart<'a> {
     Text(&'a str),
@@ -14,9 +13,7 @@ pub(crate) enum SentencePart<'a> {
     Code(&'a str),
 }
 
-/// Returns the parts of a sentence.
-///
-/// Only a time after a preposition counts as one, because a key may be a time too.
+/// Returns the parts of a sentence. Only a time after a preposition counts as one, because a key may be a time too.
 pub(crate) fn sentence_parts(sentence: &str) -> Vec<SentencePart<'_>> {
     let (mut parts, mut rest) = (Vec::new(), sentence);
     while let Some((before, (code, behind))) =

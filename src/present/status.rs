@@ -22,7 +22,6 @@ pub(crate) struct StatusReport {
     pub(crate) snapshot: Option<SnapshotRow>,
     /// State of the leader of a server's schema, and true if it lives; `None` for a file.
     pub(crate) leader: Option<(LeaderRow, bool)>,
-    /// Hosts that stand by.
     pub(crate) standbys: Vec<String>,
 }
 
@@ -98,7 +97,6 @@ impl ListedRow for JobHealthRow {
     }
 }
 
-/// Returns the leader as JSON; `None` if nobody leads.
 fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
     let session = leader.session_id?;
     Some(json!({
@@ -119,7 +117,6 @@ pub(crate) fn replaced_json(finding: &Finding) -> Value {
     json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]})
 }
 
-/// Returns the findings that need an operator, each with the next step.
 fn finding_sentences(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }

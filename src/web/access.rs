@@ -21,24 +21,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 
-/// Life of a cookie.
 const SESSION_LIFE: Duration = Duration::from_hours(12);
 /// Largest number of sessions; the oldest ends before another begins.
 const SESSIONS_MAX: usize = 1000;
-/// Largest token file that is read.
 const TOKEN_FILE_MAX: u64 = 4096;
 
 /// A person's visit, from the token to the end of the cookie.
 #[derive(Debug)]
 pub(super) struct WebSession {
     expires: Moment,
-    /// Value that each form carries.
     pub(super) csrf: String,
-    /// Number of forms served.
     served: AtomicU64,
-    /// Forms that were sent, by their keys.
     sent: Mutex<HashMap<String, SentForm>>,
-    /// Result of the last form, for the next page.
     notice: Mutex<Option<PageNotice>>,
 }
 
@@ -60,7 +54,6 @@ impl WebSession {
         content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
     }
 
-    /// Returns the form with this key, the same one each time.
     pub(super) fn sent_form(&self, key: &str) -> SentForm {
         Arc::clone(locked(&self.sent).entry(key.to_owned()).or_default())
     }
@@ -78,11 +71,9 @@ impl WebSession {
     }
 }
 
-/// The token's digest, and the sessions.
 pub(super) struct AccessControl {
     token: [u8; 32],
     cookie_name: String,
-    /// Sessions by the digests of their cookies.
     sessions: Mutex<HashMap<[u8; 32], Arc<WebSession>>>,
 }
 
@@ -134,7 +125,6 @@ impl AccessControl {
         )))
     }
 
-    /// Returns the session of a `Cookie` header.
     pub(super) fn session(&self, cookies: &str, now: Moment) -> Option<Arc<WebSession>> {
         let named = |pair: &str| {
             let (name, value) = pair.trim().split_once('=')?;
@@ -159,7 +149,6 @@ fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.ct_eq(b).into()
 }
 
-/// Returns 32 random bytes of the kernel as hexadecimal digits.
 fn random_text() -> io::Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

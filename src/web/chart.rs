@@ -11,13 +11,9 @@ use maud::{Markup, html};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 160.0;
-/// Room for the labels below a chart.
 const FOOT: f64 = 18.0;
-/// Room for the label above a chart of steps.
 const HEAD: f64 = 20.0;
-/// Height of a lane.
 const LANE: f64 = 22.0;
-/// Room for the names of lanes.
 const LANE_NAMES: f64 = 130.0;
 
 /// A bar of stacked parts, with marks above it.
@@ -25,12 +21,10 @@ const LANE_NAMES: f64 = 130.0;
 pub(super) struct ChartBar {
     /// Class and value of each part, from below.
     pub(super) parts: Vec<(&'static str, u32)>,
-    /// Classes of the marks.
     pub(super) marks: Vec<&'static str>,
     pub(super) title: String,
 }
 
-/// Stacked bars with a line at the limit.
 pub(super) fn stacked_bars(label: &str, bars: &[ChartBar], limit: u32) -> Markup {
     let total = |bar: &ChartBar| bar.parts.iter().map(|(_, value)| value).sum::<u32>();
     let top = f64::from(bars.iter().map(total).max().unwrap_or(0).max(limit).max(1)) * 1.15;
@@ -68,7 +62,6 @@ fn stack(parts: &[(&'static str, u32)]) -> Vec<(&'static str, f64, f64)> {
     parts.iter().map(edge).filter(|(_, from, to)| to > from).collect()
 }
 
-/// A mark in a chart of steps.
 pub(super) struct ChartMark {
     pub(super) at: Timestamp,
     pub(super) value: i64,
@@ -108,7 +101,6 @@ pub(super) fn steps(label: &str, points: &[(Timestamp, i64)], marks: &[ChartMark
     }
 }
 
-/// A span in a lane.
 pub(super) struct LaneSpan {
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
@@ -116,7 +108,6 @@ pub(super) struct LaneSpan {
     pub(super) title: String,
 }
 
-/// Lanes of spans between two times.
 pub(super) fn lanes(
     label: &str,
     lanes: &[(String, Vec<LaneSpan>)],
@@ -144,7 +135,6 @@ pub(super) fn lanes(
     }
 }
 
-/// A line of colours and their meanings.
 pub(super) fn legend(entries: &[(&str, &str)]) -> Markup {
     html! { ul.legend { @for (class, meaning) in entries { li { span class=(class) {} (text(meaning)) } } } }
 }

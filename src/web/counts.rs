@@ -15,14 +15,12 @@ use tokio::sync::Semaphore;
 /// Longest time of a count for which a page waits.
 const WAIT_MAX: Duration = Duration::from_millis(15);
 
-/// The counts of pages.
 #[derive(Clone, Copy)]
 pub(super) struct SlowCounts {
     pub(super) mirror: MirrorCounts,
     pub(super) to_read: EntriesToRead,
 }
 
-/// The last counts.
 pub(super) struct SlowCounter {
     store: Store,
     clock: Arc<dyn Clock>,
@@ -55,7 +53,6 @@ impl SlowCounter {
         Arc::new(Self { store, clock, last: Mutex::default(), counting })
     }
 
-    /// Returns the counts, new ones where that is quick.
     pub(super) async fn counts(self: &Arc<Self>) -> Result<SlowCounts, ViewError> {
         let last = locked(&self.last).filter(LastCounts::is_shown);
         let Some(last) = last else { return Ok(self.count().await?) };

@@ -49,7 +49,6 @@ pub(super) async fn act_once(
     response
 }
 
-/// Returns the answer to a form; `to` is the next page.
 pub(super) fn answer_form(request: &PageRequest, to: &str, result: ActionResult) -> PageResult {
     let (notice, done) = match result {
         Err(ViewError::Refused(text) | ViewError::Invalid(text)) => {
@@ -82,7 +81,6 @@ fn answer(
     (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
 }
 
-/// Returns the result of an action that is done whole.
 pub(super) fn success(sentences: Vec<String>) -> ActionResult {
     Ok(PageNotice { is_done: true, text: sentences.join("; ") })
 }

@@ -22,11 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Largest body of a form, in bytes.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
 /// Longest name or value of a field, in bytes: an answer quotes it.
 const FIELD_MAX_BYTES: usize = 2000;
-/// Time for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
@@ -40,7 +38,6 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Passes an admitted request to its page.
 pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, next: Next) -> Response {
     let wants_json = wants_json(request.headers());
     let mut response = match admit(&web, request).await {
@@ -70,7 +67,6 @@ async fn run(request: Request, next: Next) -> Response {
     acted.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// An answer instead of a page.
 type GuardRefusal = Box<Response>;
 
 fn refuse(status: StatusCode, text: &'static str) -> GuardRefusal {
@@ -124,7 +120,6 @@ fn is_head_too_large(parts: &Parts) -> bool {
     parts.headers.len() > HEADERS_MAX || fields.sum::<usize>() > HEAD_MAX_BYTES
 }
 
-/// Answers a request with a token; `None` if it has none.
 fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
     let is_get = parts.method == Method::GET;
     let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());

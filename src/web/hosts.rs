@@ -5,10 +5,8 @@
 
 use axum::http::{HeaderMap, Uri, header};
 
-/// Names of the loopback interface.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// Names that a request may carry.
 pub(super) struct AllowedHosts {
     configured: Vec<String>,
 }
@@ -55,7 +53,6 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// Returns the host without its port.
 fn host_name(authority: &str) -> &str {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     match authority.rsplit_once(':') {

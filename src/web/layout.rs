@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 /// Characters of a path's segment that are encoded: all but the unreserved ones, so `/` too.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The pages of the navigation.
 const SECTIONS: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/stock", "Stock"),
@@ -33,7 +32,6 @@ const SECTIONS: [(&str, &str); 7] = [
 #[derive(Clone, Debug)]
 pub(super) struct PageFailure(StatusCode, String);
 
-/// The answer of a page.
 pub(super) type PageResult = Result<Response, PageFailure>;
 
 impl PageFailure {
@@ -41,7 +39,6 @@ impl PageFailure {
         Self(StatusCode::NOT_FOUND, text.into())
     }
 
-    /// Returns the answer to a request for data.
     pub(super) fn to_json(&self) -> Response {
         json_response(self.0, &json!({"error": self.1}))
     }
@@ -71,7 +68,6 @@ impl IntoResponse for PageFailure {
     }
 }
 
-/// Returns the answer of a page: its data as JSON, or HTML.
 pub(super) fn respond(
     request: &PageRequest,
     title: &str,
@@ -177,7 +173,6 @@ pub(super) fn address(section: &str, name: &str) -> String {
     }
 }
 
-/// Returns an address with those fields of a query that have a value.
 pub(super) fn address_with(path: &str, fields: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(fields.iter().filter(|(_, value)| !value.is_empty()));
@@ -233,7 +228,6 @@ pub(super) fn choice(
     }
 }
 
-/// Returns a code as people read it.
 pub(super) fn in_words(code: &str) -> String {
     code.replace('_', " ")
 }
@@ -256,8 +250,7 @@ pub(super) fn action_button(action: &str, label: &str) -> Markup {
     html! { button type="submit" name="action" value=(action) { (label) } }
 }
 
-/// A table that scrolls by itself on a narrow screen, or the sentence `nothing`. A heading with `#` stands above
-/// numbers.
+/// A table that scrolls by itself, or the sentence `nothing`. A heading with `#` stands above numbers.
 pub(super) fn table<H: AsRef<str>>(
     label: &str,
     headings: &[H],
@@ -279,7 +272,6 @@ pub(super) fn table<H: AsRef<str>>(
     }
 }
 
-/// A list that the command line prints too, or the sentence `nothing`.
 pub(super) fn listing<T: ListedRow>(label: &str, rows: &[T], nothing: &str) -> Markup {
     let rows: Vec<ListColumns> = rows.iter().map(T::columns).collect();
     let is_number = |value: &ListCell| matches!(value, ListCell::Number(_));
@@ -301,7 +293,6 @@ pub(super) fn listing<T: ListedRow>(label: &str, rows: &[T], nothing: &str) -> M
     table(label, &headings, nothing, rows.iter().map(row))
 }
 
-/// Returns a heading of the command line as the page writes it.
 fn page_heading(name: &str) -> String {
     match name {
         "sku" => "SKU".into(),
@@ -310,7 +301,6 @@ fn page_heading(name: &str) -> String {
     }
 }
 
-/// The plain fields of an object.
 pub(super) fn fields(object: &Value) -> Markup {
     html! {
         dl.fields {
@@ -319,7 +309,6 @@ pub(super) fn fields(object: &Value) -> Markup {
     }
 }
 
-/// A value, or a dash for a missing one.
 pub(super) fn cell(value: &impl ListedValue) -> Markup {
     match value.cell() {
         ListCell::Missing => html! { span.none { "–" } },

@@ -18,7 +18,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Largest number of streams.
 const STREAMS_MAX: usize = 32;
 const REPORT_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval of a line without meaning, at which a closed connection is noticed.
@@ -28,14 +27,10 @@ const CHECKS_AFTER_WRITE: u32 = 4;
 /// Interval at which a server's schema is queried, because facts cause no notification there.
 const SERVER_POLL: Duration = Duration::from_millis(400);
 const ERROR_PAUSE: Duration = Duration::from_secs(2);
-/// Time after which a browser connects again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The reports to all browsers.
 pub(super) struct ChangeFeed {
-    /// The last mark of the database ([`change_mark`]).
     marks: watch::Sender<String>,
-    /// Wakes the task that watches the database.
     wake: Arc<Notify>,
     streams: Arc<Semaphore>,
 }
@@ -60,7 +55,6 @@ impl ChangeFeed {
     }
 }
 
-/// Reports changes while a browser listens.
 async fn follow_database(store: &Store, reports: &watch::Sender<String>, wake: &Notify) {
     loop {
         while reports.receiver_count() == 0 {

@@ -49,7 +49,6 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Everything that the pages share.
 struct WebState {
     config: Config,
     store: Store,
@@ -67,7 +66,6 @@ impl WebState {
         self.clock.now()
     }
 
-    /// Returns the health with its figures, or the finding that the database is gone.
     async fn status(&self) -> Result<Result<StatusReport, Finding>, ViewError> {
         let counts = Some(self.counter.counts().await?.mirror);
         StatusReport::load(&self.config, &*self.clock, Ok(self.store.clone()), counts).await

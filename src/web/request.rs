@@ -28,7 +28,6 @@ impl FormFields {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Returns the first value of this name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.pairs().find(|(other, _)| *other == name).map(|(_, value)| value)
     }
@@ -38,12 +37,10 @@ impl FormFields {
         self.get(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// Returns all values of this name.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         self.pairs().filter(|(other, _)| *other == name).map(|(_, value)| value.to_owned()).collect()
     }
 
-    /// Returns a whole number; `None` for an empty field.
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ViewError> {
         let Some(text) = self.given(name) else { return Ok(None) };
         let number = text.strip_prefix('+').unwrap_or(text).parse();
@@ -51,27 +48,21 @@ impl FormFields {
         number.map(Some).map_err(wrong)
     }
 
-    /// Returns a whole number that must be given.
     pub(super) fn required_number(&self, name: &str) -> Result<i64, ViewError> {
         self.number(name)?.ok_or_else(|| ViewError::Invalid(format!("`{name}` is empty")))
     }
 }
 
-/// An admitted request.
 pub(super) struct PageRequest {
     pub(super) session: Arc<WebSession>,
     pub(super) path: String,
-    /// Name of the subject of a page below another: the last part of the path, or the field `name` of the query for
-    /// names that no path can have.
+    /// The last part of the path, or the field `name` of the query, for names that no path can have.
     pub(super) name: String,
     pub(super) query: FormFields,
-    /// Fields of the form; empty for a page.
     pub(super) form: FormFields,
-    /// True if the data is wanted instead of a page.
     pub(super) wants_json: bool,
     /// True if a script reads the page again for its live parts. The result of a form waits for a person's page.
     pub(super) is_refresh: bool,
-    /// State of the database before the page was made.
     pub(super) mark: String,
     /// Pauses, and what needs an operator. Each page and each form's answer says it.
     pub(super) findings: Vec<Finding>,
@@ -114,13 +105,11 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
     }
 }
 
-/// Returns true if a request asks for data.
 pub(super) fn wants_json(headers: &HeaderMap) -> bool {
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accepts.is_some_and(prefers_json)
 }
 
-/// Returns true if JSON is named before HTML.
 fn prefers_json(accept: &str) -> bool {
     let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
     kinds.into_iter().find_map(|kind| match kind {

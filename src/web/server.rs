@@ -24,14 +24,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest head, and buffer, of a request in bytes.
 pub(super) const HEAD_MAX_BYTES: usize = 64 * 1024;
-/// Largest number of headers.
 pub(super) const HEADERS_MAX: usize = 100;
 /// Largest number of connections; a process has 1024 descriptors by default.
 const CONNECTIONS_MAX: usize = 512;
 /// Time for which the bytes of a refused form are read and forgotten after the answer: a socket that is closed with
 /// unread bytes may lose the answer.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for answers in progress at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after an error of the listener, such as too few descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

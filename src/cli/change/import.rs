@@ -14,7 +14,6 @@ use clap::Args;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of lines that a sentence names.
 const LINES_NAMED: usize = 5;
 
 /// A person's word on lines that an earlier file brought.
@@ -28,10 +27,8 @@ pub(super) struct RepeatArgs {
     again: bool,
 }
 
-/// Returns the key of each change: its own, that of an equal line of an earlier file, or a new one.
-///
-/// # Errors
-/// Fails if an earlier file brought a line, unless an option says what is meant.
+/// Returns the key of each change: its own, that of an equal line of an earlier file, or a new one. Fails if an earlier
+/// file brought a line, unless an option says what is meant.
 pub(super) async fn line_keys(
     write: &mut WriteTransaction,
     changes: &[ChangeToQueue],

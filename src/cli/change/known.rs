@@ -19,7 +19,6 @@ fn shown((id, name): &(i64, String)) -> String {
     format!("{id} ({name})")
 }
 
-/// The warehouses that the platform lists, by id and name.
 pub(in crate::cli) struct WarehouseNames(Vec<(i64, String)>);
 
 impl WarehouseNames {

@@ -1,11 +1,4 @@
 //! Changes queued from the command line, validated as the daemon validates them.
-//!
-//! | file | subject |
-//! |---|---|
-//! | `import.rs` | the identity of a file's lines: what contradicts itself, and what was imported before |
-//! | `known.rs` | SKUs, warehouses and orders that the mirror does not know |
-//! | `report.rs` | text, JSON and exit code of the queued changes |
-//! | `wait.rs` | the wait of `--wait` |
 
 mod import;
 mod known;
@@ -36,7 +29,6 @@ use std::time::Duration;
 /// The longest wait; a change that needs longer needs a person.
 const WAIT_MAX: Duration = Duration::from_hours(24);
 
-/// The number of unknown names that a warning lists.
 const WARNINGS_MAX: usize = 10;
 
 /// The options of a command that queues one change.
@@ -92,7 +84,6 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Creates a change from a line of a file.
 pub(super) fn change_from_csv(
     line: &csv::CsvRow,
     kind: &'static str,
@@ -205,7 +196,6 @@ async fn queue_changes(
     })
 }
 
-/// Waits for the changes with `--wait`, and returns their report.
 async fn report_changes(
     context: &CliContext,
     store: &Store,

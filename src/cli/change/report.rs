@@ -23,7 +23,6 @@ use std::time::Duration;
 /// The exit code of a wait that ends before the outcome.
 pub(super) const EXIT_OUTSTANDING: u8 = 6;
 
-/// The number of changes that a text lists by themselves.
 const LISTED_MAX: usize = 20;
 
 pub(super) struct QueueReport {
@@ -40,13 +39,11 @@ fn is_outstanding(row: &QueuedChange) -> bool {
     row.state == ChangeState::Pending || row.state.is_in_flight()
 }
 
-/// Returns true if no daemon works on the database.
 fn is_absence(found: &Finding) -> bool {
     matches!(found.code, FindingCode::NoDaemon | FindingCode::DatabaseReplaced)
 }
 
 impl QueueReport {
-    /// Returns the warning of a command that does not wait.
     pub(super) fn warning(&self) -> Option<String> {
         // A wait of seconds needs no warning.
         let lasts =

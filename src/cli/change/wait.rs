@@ -16,10 +16,8 @@ const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// The interval at which the daemon's lock is inspected, because its release sends no notification.
 const DAEMON_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits until no change is outstanding, for at most `limit`.
-///
-/// Without a daemon it does not wait. A daemon that restarts is waited for: only its absence at two inspections
-/// in a row ends the wait.
+/// Waits until no change is outstanding, for at most `limit`. Without a daemon it does not wait. A daemon that restarts
+/// is waited for: only its absence at two inspections in a row ends the wait.
 pub(super) async fn wait_for_outcomes(
     config: &Config,
     store: &Store,

@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The width of the reference in columns, independent of the terminal.
 const REFERENCE_WIDTH: usize = 100;
 
 #[derive(Debug, Args)]

@@ -1,7 +1,6 @@
 //! CSV files of operators: headers by name, every bad line reported with its number.
 //!
-//! A file with a bad line is refused as a whole unless `partial` is set. `records.rs` reads the ways of spreadsheets, and
-//! `ruined.rs` tells the texts that a spreadsheet destroyed.
+//! A file with a bad line is refused as a whole unless `partial` is set.
 
 mod records;
 mod ruined;
@@ -26,7 +25,6 @@ pub(super) struct CsvImportArgs {
     partial: bool,
 }
 
-/// A parsed line.
 #[derive(Debug)]
 pub struct CsvRow {
     /// The line number in the file, from 1.
@@ -35,11 +33,8 @@ pub struct CsvRow {
 }
 
 impl CsvRow {
-    /// Returns the trimmed value of a column; `None` if it is empty or the column is missing.
-    ///
-    /// # Errors
-    /// A sentence about a text that a spreadsheet made of the true one.
-    pub(crate) fn get(&self, column: &str) -> Result<Option<&str>, String> {
+    /// Returns the trimmed value of a column, if there is one. A text that a spreadsheet made of another is an error.
+    pub fn get(&self, column: &str) -> Result<Option<&str>, String> {
         let value = self.values.get(column).map(|value| value.trim()).filter(|value| !value.is_empty());
         match value.filter(|text| ruined::is_ruined(text)) {
             Some(text) => Err(format!(
@@ -51,17 +46,11 @@ impl CsvRow {
     }
 
     /// Returns the value of a column that must not be empty.
-    ///
-    /// # Errors
-    /// A sentence that names the column.
     pub fn required_value(&self, column: &str) -> Result<&str, String> {
         self.get(column)?.ok_or_else(|| format!("`{column}` is empty"))
     }
 
     /// Returns a whole number from a column that must not be empty.
-    ///
-    /// # Errors
-    /// A sentence that names the column and its content.
     pub fn whole_number(&self, column: &str) -> Result<i64, String> {
         let text = self.required_value(column)?;
         let signed = text.replace('\u{2212}', "-");
@@ -76,7 +65,6 @@ impl CsvRow {
         number.ok_or_else(|| format!("`{column}` is `{text}`, which is not a whole number"))
     }
 
-    /// Returns a whole number; `None` if the column is empty or missing.
     pub(super) fn optional_number(&self, column: &str) -> Result<Option<i64>, String> {
         self.get(column)?.map(|_| self.whole_number(column)).transpose()
     }
@@ -91,7 +79,6 @@ pub struct CsvColumns {
     pub optional: &'static [&'static str],
 }
 
-/// The reason that a file was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CsvRefusal {
     /// The file cannot be split into lines and columns that are known, or has no lines; a sentence.
@@ -160,11 +147,8 @@ fn not_imported(problem: &str) -> String {
     format!("not imported: {problem}")
 }
 
-/// Converts the bytes of a file, as `import` does. Also returns notes about lines and columns that are left out.
-///
-/// # Errors
-/// Fails if the bytes are no table with these columns, or hold no valid line. Otherwise returns every bad line at once,
-/// unless `partial` is set.
+/// Converts the bytes of a file. Also returns notes about lines and columns that are left out; a bad line is left out
+/// with `partial` if another is valid.
 pub fn parse_rows<T>(
     bytes: &[u8],
     columns: &CsvColumns,
@@ -203,7 +187,6 @@ pub fn parse_rows<T>(
 }
 
 impl CsvColumns {
-    /// Returns the names of a file's first line, in small letters.
     fn head(&self, first: Option<CsvRecord>) -> Result<Vec<String>, String> {
         let fields = first.ok_or("it is empty")?.fields;
         let head: Vec<String> = fields.iter().map(|name| name.trim().to_lowercase()).collect();

@@ -12,9 +12,6 @@ pub(super) struct CsvRecord {
 }
 
 /// Returns the records that hold more than separators and blanks.
-///
-/// # Errors
-/// A sentence about the reason that the bytes cannot be split.
 pub(super) fn read_records(bytes: &[u8]) -> Result<Vec<CsvRecord>, String> {
     let text = decode(bytes)?.replace("\r\n", "\n").replace('\r', "\n");
     let (first, below) = text.split_once('\n').unwrap_or((&text, ""));
@@ -42,7 +39,6 @@ pub(super) fn read_records(bytes: &[u8]) -> Result<Vec<CsvRecord>, String> {
     Ok(records)
 }
 
-/// Returns the text after its byte order mark.
 fn decode(bytes: &[u8]) -> Result<String, String> {
     let utf_16 = |units: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = units.as_chunks().0.iter().copied().map(unit).collect();

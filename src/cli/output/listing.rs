@@ -14,9 +14,7 @@ impl StreamedList {
         Self { is_json, widths: Vec::new(), has_begun: false }
     }
 
-    /// Prints rows, formatted by `table`; false if the reader is gone.
-    ///
-    /// Column widths grow with the rows printed so far, so that a short list looks like any other table.
+    /// Prints rows; false if the reader is gone. Widths grow with the rows, so that a short list is like any table.
     pub(in crate::cli) fn print_rows<T: Serialize>(
         &mut self,
         rows: &[T],

@@ -1,6 +1,4 @@
 //! The output of commands: columns for people, JSON for programs. Only this module writes to standard output.
-//!
-//! `listing.rs` prints long lists while they are read. `progress.rs` shows the progress of long work.
 
 mod listing;
 pub(super) mod progress;
@@ -26,12 +24,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 
-/// Blanks between two columns.
 const COLUMN_GAP: u16 = 2;
 /// Rows that the library of tables holds at the same time; it takes some kilobytes for each.
 const ROWS_AT_ONCE: usize = 256;
 
-/// The output option of the commands that read.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct OutputArgs {
     /// Print JSON for programs
@@ -40,7 +36,6 @@ pub(super) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Returns the value as JSON with `--json`, else the text.
     pub(super) fn render<T: Serialize>(
         self,
         json: impl FnOnce() -> T,
@@ -59,7 +54,6 @@ impl OutputArgs {
         Ok(self.render(|| rows, || TextTable::new(rows.iter().map(columns)).to_text(nothing)).into())
     }
 
-    /// Returns the output of a command that lists the rows of a page.
     pub(super) fn list_rows<T: ListedRow + JsonRow>(self, rows: &[T], nothing: &str) -> CommandResult {
         Ok(self.render(|| rows_json(rows), || TextTable::of_rows(rows).to_text(nothing)).into())
     }
@@ -72,9 +66,8 @@ pub(super) fn print_text(text: &str) {
     }
 }
 
-/// Writes to standard output; false if the reader is gone (`tallyd stock | head`), which is not a failure.
-///
-/// Text from outside cannot control the terminal. Only [`plain_line`] keeps it within its line.
+/// Writes to standard output; false if the reader is gone (`tallyd stock | head`), which is not a failure. Text from
+/// outside cannot control the terminal; only [`plain_line`] keeps it within its line.
 fn write_stdout(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
     // A failure of standard output cannot be reported anywhere.
@@ -152,7 +145,6 @@ impl TextTable {
         Self::new(rows.iter().map(T::columns))
     }
 
-    /// Returns the table as text, or the sentence `nothing` if it has no row.
     pub(super) fn to_text(&self, nothing: &str) -> String {
         match self.rows.is_empty() {
             true if nothing.is_empty() => String::new(),
@@ -161,15 +153,12 @@ impl TextTable {
         }
     }
 
-    /// Returns a blank line and the table; nothing if it has no row.
     pub(super) fn to_section(&self) -> String {
         if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
     }
 
-    /// Returns the rows in columns that are at least as wide as `widths`, and widens `widths` accordingly.
-    ///
-    /// A terminal that is narrower gets cells of several lines. Elsewhere a row is a line, so that programs can
-    /// search it.
+    /// Returns the rows in columns that are at least as wide as `widths`, which are widened. A narrower terminal gets
+    /// cells of several lines. Elsewhere a row is a line, so that programs can search it.
     fn lines(&self, widths: &mut Vec<u16>, with_headings: bool) -> String {
         self.lines_within(terminal_width(), widths, with_headings)
     }
@@ -218,7 +207,6 @@ fn aligned_cell(text: &str) -> Cell {
     Cell::new(text).set_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left })
 }
 
-/// Returns the columns of the terminal; `None` if standard output is no terminal.
 fn terminal_width() -> Option<u16> {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
@@ -238,7 +226,6 @@ pub(super) fn cell_text(value: &impl ListedValue) -> String {
     }
 }
 
-/// Returns a line for each sentence.
 pub(super) fn lines_text(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{}\n", plain_line(&local_sentence(sentence)))).collect()
 }
@@ -252,7 +239,6 @@ pub(super) fn decision_output(decision: DecisionSentences) -> CommandResult {
     Ok(CommandOutput { text: lines_text(&sentences), exit_code })
 }
 
-/// Returns a line for each plain field of an object.
 pub(super) fn fields_text(object: &Value) -> String {
     let line = |(name, cell): (&str, ListCell)| format!("{name:<14} {}\n", plain_line(&cell_text(&cell)));
     field_cells(object).into_iter().map(line).collect()

@@ -56,7 +56,8 @@ impl WriteTransaction {
             ResolutionStep::Finish => self.resolve_in_doubt(&change, END_FINISHED, at).await.map(Ok),
             ResolutionStep::Requeue => self.resolve_in_doubt(&change, END_REQUEUED, at).await.map(Ok),
             ResolutionStep::Adopt(shipment) => {
-                self.append_resolved(key, &json!({"answered": "shipment", "shipment_id": shipment}), at).await?;
+                self.append_resolved(key, &json!({"answered": "shipment", "shipment_id": shipment}), at)
+                    .await?;
                 self.adoption_request(change.id, shipment).await?;
                 let next = format!(
                     "settle compares shipment {shipment} with the request; the result appears in `tallyd outbox show`"

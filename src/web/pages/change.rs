@@ -21,7 +21,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Number of the last calls whose request and answer are shown.
 const BODIES_SHOWN: usize = 2;
 
 pub(super) async fn show_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
@@ -119,7 +118,6 @@ fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
     }
 }
 
-/// The forms for the decisions that state, reason and kind allow.
 fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
     let Some(status) = status_of(detail) else { return html! {} };

@@ -18,9 +18,7 @@ use std::sync::Arc;
 
 const MINUTE_MS: i64 = 60_000;
 const MINUTES: usize = 60;
-/// Number of changes listed as needing a person.
 const NEEDING_MAX: u32 = 20;
-/// States of changes that need a person.
 const NEEDING_STATES: [&str; 3] = ["held", "in_doubt", "rejected"];
 /// Lanes in the order of their parts in a bar, each with its class.
 pub(super) const LANES: [(&str, &str); 4] =
@@ -84,7 +82,6 @@ pub(in crate::web) fn finding_block(finding: &Finding) -> Markup {
     }
 }
 
-/// Returns the page on which the fault is seen or removed.
 fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
     use FindingCode as Code;
     let outbox = |state| address_with("/outbox", &[("state", state)]);

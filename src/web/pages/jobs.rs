@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Number of runs that the timeline shows at most.
 const RUNS_IN_TIMELINE: u32 = 3000;
 const RUNS_LISTED: usize = 50;
 /// Time for which a form waits for a run; a longer run goes on.
@@ -156,7 +155,6 @@ async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> ActionRe
     success(if paused.is_empty() { vec![format!("{kind} was resumed at once")] } else { paused })
 }
 
-/// Asks the daemon for a run, as `tallyd job run` does.
 async fn run_now(web: &WebState, kind: JobKind) -> ActionResult {
     let control = ControlRequest::RunJob { job: kind.as_str().into(), input: RunArgs::default() };
     let (config, clock) = (web.config.clone(), Arc::clone(&web.clock));

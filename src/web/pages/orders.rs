@@ -14,7 +14,6 @@ use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Number of orders on a page.
 const ROWS_SHOWN: usize = 200;
 
 pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {

@@ -20,7 +20,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Number of changes of each state on a page.
 const ROWS_SHOWN: u32 = 200;
 /// States that are shown without a filter: those that a person looks for first.
 const OPEN_STATES: [ChangeState; 5] = [
@@ -69,8 +68,7 @@ fn parse_code<T: std::str::FromStr<Err: std::fmt::Display>>(
     parsed.map_err(|error| ViewError::Invalid(error.to_string()))
 }
 
-/// Reads the changes of one state: the open and rejected ones oldest first, the applied and cancelled ones newest
-/// first.
+/// Reads the changes of one state: open and rejected ones oldest first, applied and cancelled ones newest first.
 async fn load_state(
     web: &WebState,
     state: ChangeState,

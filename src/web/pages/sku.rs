@@ -21,7 +21,6 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Number of steps shown of each stock level.
 const STEPS_SHOWN: usize = 60;
 
 pub(super) async fn show_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
@@ -123,7 +122,6 @@ fn quantity_chart(explained: &StockLevelExplanation, heading: &str, now: Timesta
     }
 }
 
-/// The changes of the steps, newest first.
 fn changes_table(steps: &[ExplainStep]) -> Markup {
     let inserted = steps.iter().rev().filter(|step| step.kind == StepKind::Change);
     let changes = inserted.flat_map(|step| step.changes.iter().map(move |change| (step, change)));

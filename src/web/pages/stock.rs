@@ -153,7 +153,6 @@ impl StockView<'_> {
     }
 }
 
-/// A quantity, and beside it the quantity after the pending changes.
 fn quantity_cell(level: Option<&StockRow>) -> Markup {
     html! {
         @if let Some(level) = level {

@@ -82,7 +82,6 @@ fn settings_text(config: &Config) -> String {
     )
 }
 
-/// Checks the database server.
 async fn server_text(location: &DatabaseLocation, context: &CliContext) -> Result<String, CommandFailure> {
     let Some(report) = location.check_server(&context.clock()).await? else { return Ok(String::new()) };
     let ServerReport { version, role, clock_warning, is_notifying } = report;
@@ -99,7 +98,6 @@ async fn server_text(location: &DatabaseLocation, context: &CliContext) -> Resul
     Ok(text)
 }
 
-/// Compares the schedules with the quota for the entries tracked today.
 async fn call_demand_text(config: &Config, context: &CliContext) -> Result<String, CommandFailure> {
     let location = config.database.location()?;
     let server = server_text(&location, context).await?;

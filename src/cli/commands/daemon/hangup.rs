@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::path::Path;
 
-/// The terminal that the process had at its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StartTerminal {
     ends_the_process: bool,
@@ -21,7 +20,6 @@ impl StartTerminal {
         Self { ends_the_process: has_terminal() && !ignores_hangup(&status) }
     }
 
-    /// Returns true if a SIGHUP means that the terminal was closed.
     pub(super) fn is_closed(self) -> bool {
         self.ends_the_process && !has_terminal()
     }

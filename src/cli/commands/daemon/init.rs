@@ -23,7 +23,6 @@ use std::sync::Arc;
 const PACKAGED: &str = include_str!("../../../../config/tallyd.toml");
 /// The address of the packaged configuration, which no account has.
 const EXAMPLE_ADDRESS: &str = "https://service.example";
-/// The folder of the packaged units.
 const PACKAGED_FOLDER: &str = "/etc/tallyd";
 /// A proxy's address in the configuration may hold a password.
 const CONFIG_MODE: u32 = 0o640;
@@ -152,8 +151,6 @@ fn read_key(file: Option<&Path>, what: &str) -> Result<String, CommandFailure> {
 }
 
 /// Returns the configuration: the one that is there, or the packaged one, with the address.
-///
-/// Outside of the packaged folder the database is beside the configuration.
 fn config_text(file: &Path, base_url: &str) -> Result<String, CommandFailure> {
     match fs::read_to_string(file) {
         Ok(present) => set_in_text(&present, "service", "base_url", base_url).ok_or_else(|| {

@@ -1,8 +1,5 @@
 //! Commands on the daemon: `init`, `run`, `check`, `status`, `web`, `pause`, `resume`, `notify`, `quota` and
 //! `schema`.
-//!
-//! `call_budget.rs` prints the calls and waits of the account for `status`. `schedules.rs` prints the
-//! schedules for `check`. `hangup.rs` tells the end of a terminal from a request to read the configuration.
 
 mod call_budget;
 pub(in crate::cli) mod check;

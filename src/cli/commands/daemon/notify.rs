@@ -125,7 +125,6 @@ async fn send_with_retry(
     }
 }
 
-/// Returns the configuration that the packaged unit of this name uses.
 fn config_of_unit(unit: &str) -> Result<PathBuf, CommandFailure> {
     let name = unit.strip_suffix(".service").unwrap_or(unit);
     let wrong = || {

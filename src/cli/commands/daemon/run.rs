@@ -58,17 +58,13 @@ pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArg
     Ok(String::new().into())
 }
 
-/// Reads the configuration without blocking the runtime.
 async fn read_config(file: PathBuf) -> Result<Config, String> {
     let what = file.display().to_string();
     let load = move || Config::load(&file, std::env::vars()).map_err(|error| error.to_string());
     run_aside(&what, load).await?
 }
 
-/// Runs `work` on a thread of the runtime.
-///
-/// On the main thread every wake-up would need a hand-over, which doubles the wake-ups of an idle daemon and
-/// of each page.
+/// Runs `work` on a thread of the runtime: on the main thread each wake-up would be two.
 async fn on_runtime_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
@@ -121,8 +117,7 @@ struct SignalStreams {
 }
 
 impl SignalStreams {
-    /// Registers once, before the daemon starts, because dropping a stream does not restore the default
-    /// action.
+    /// Registers once, before the daemon starts, because dropping a stream does not restore the default action.
     fn register() -> Result<Self, CommandFailure> {
         let register = |kind| signal(kind).map_err(CommandFailure::cannot("listen for signals"));
         let terminal = StartTerminal::inspect();
@@ -187,7 +182,6 @@ struct ReloadSource {
 }
 
 impl ReloadSource {
-    /// Returns the configuration that was read; logs an error and returns `None` if it is invalid.
     fn accept(&self, read: Result<Config, String>) -> Option<Config> {
         let config = read.and_then(|config| {
             self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;

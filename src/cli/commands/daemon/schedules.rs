@@ -8,7 +8,6 @@ use crate::schedule::Schedule;
 
 const STARTS_SHOWN: usize = 3;
 
-/// Describes every job that has a schedule, enabled or not.
 pub(super) fn describe_schedules(config: &Config, now: Timestamp) -> String {
     let jobs = config.jobs.by_kind.iter();
     jobs.map(|(kind, job)| describe_schedule(*kind, job.enabled, &job.schedule, now)).collect()

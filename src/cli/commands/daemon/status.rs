@@ -73,14 +73,12 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
     text
 }
 
-/// Returns a finding with its step, and its consequences below it.
 fn finding_text(found: &Finding) -> String {
     let below = found.consequences.iter().map(|consequence| format!("  {}", consequence.text));
     let lines = std::iter::once(found.full_text()).chain(below);
     lines.map(|line| format!("{}\n", plain_line(&local_sentence(line)))).collect()
 }
 
-/// Returns the line of the units at risk; empty if there were none.
 fn units_at_risk_text(UnitsAtRisk { units, affected, stock_levels }: &UnitsAtRisk) -> String {
     let Some(most) = stock_levels.first() else { return String::new() };
     format!(

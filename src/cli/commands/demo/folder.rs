@@ -55,7 +55,6 @@ impl DemoFolder {
         Ok((Self { path, is_permanent: true }, config, address))
     }
 
-    /// Returns the sandbox's file; `None` for a folder that is not kept.
     pub(super) fn sandbox_file(&self) -> Option<PathBuf> {
         self.is_permanent.then(|| self.path.join("sandbox.db"))
     }

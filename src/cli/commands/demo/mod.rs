@@ -3,15 +3,6 @@
 //! It runs a sandbox with a simulated shop and the daemon in one process. They use real HTTP on loopback and
 //! the real quota of 120 calls a minute. The demonstration succeeds only if, after the shop has closed, every
 //! stock level of the mirror equals the sandbox and every queued change was applied or cancelled.
-//!
-//! | file | subject |
-//! | --- | --- |
-//! | `standby.rs` | two daemons on a PostgreSQL server |
-//! | `folder.rs` | the files of a demonstration |
-//! | `shop.rs` | customers and warehouse |
-//! | `scenes.rs` | an order, a conflict, a lost answer, a brake |
-//! | `summary.rs` | comparison and figures at the end |
-//! | `sandbox.rs` | the command `sandbox` |
 
 mod folder;
 pub(in crate::cli) mod sandbox;
@@ -49,7 +40,6 @@ const DEMO_SKUS: u32 = 60;
 const DEMO_ORDERS: u32 = 8;
 /// The time limit for mirror and sandbox to be equal: changes in doubt need their quiet time.
 const EQUAL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The allowed opening times of the shop, in seconds.
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
 #[derive(Debug, Args)]
@@ -90,7 +80,6 @@ pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages
     Ok(CommandOutput { text: text + &folder.next_steps_text(), exit_code: u8::from(!is_good) })
 }
 
-/// Returns the options of a sandbox whose data is in the folder, if that is kept.
 fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
     SandboxOptions {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -101,7 +90,6 @@ fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
     }
 }
 
-/// Runs a kept demonstration until an interrupt, at the address of its configuration.
 async fn resume_demo(path: &Path, start_pages: StartPages) -> CommandResult {
     let (folder, config, listen) = DemoFolder::open_kept(path)?;
     let sandbox = start_sandbox(SandboxOptions { listen, ..sandbox_options(&folder) }).await?;
@@ -137,7 +125,6 @@ async fn with_daemon<T>(
     done
 }
 
-/// Runs sandbox, daemon, shop and scenes, and returns the summary.
 async fn run_and_compare(
     folder: &DemoFolder,
     open: Duration,
@@ -210,7 +197,6 @@ impl DemoStage<'_> {
     }
 }
 
-/// Starts the page at a free port, and prints its address.
 async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPages, CommandFailure> {
     let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only: false };
     let pages = start_pages(config, Arc::new(SystemClock), options).await?;
@@ -218,7 +204,6 @@ async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPa
     Ok(pages)
 }
 
-/// Shows the totals in the bar on a terminal, in a line elsewhere.
 fn show_totals(bar: &ProgressBar, totals: &ShopTotals) {
     let (seconds, line) = (totals.open_for.as_secs(), totals.summary_line());
     if bar.is_hidden() {
@@ -228,7 +213,6 @@ fn show_totals(bar: &ProgressBar, totals: &ShopTotals) {
     bar.set_message(line);
 }
 
-/// Shows a step after the sales, in the bar on a terminal, in a line elsewhere.
 fn show_line(bar: &ProgressBar, line: &str) {
     if bar.is_hidden() {
         output::print_text(&format!("       {line}\n"));

@@ -18,7 +18,6 @@ pub(in crate::cli) async fn sandbox_command(options: SandboxOptions) -> CommandR
     Ok(String::new().into())
 }
 
-/// Returns the address and keys, and three commands to try in another terminal.
 async fn first_words(sandbox: &Sandbox) -> Result<String, SandboxError> {
     let (address, integration, gateway) =
         (sandbox.local_addr(), sandbox.integration_key(), sandbox.gateway_key());

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Time limit of each step of a scene.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const UPDATE_OPERATION: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -27,7 +26,6 @@ const QUANTITY_MIN: i64 = 12;
 /// Stock levels that the broken import sets to 0: more than the brake lets through.
 const IMPORT_LEVELS: usize = 60;
 
-/// A situation of the demonstration, and its end.
 pub(super) struct DemoScene {
     pub(super) title: &'static str,
     pub(super) happened: String,
@@ -182,7 +180,6 @@ impl DemoStage<'_> {
         until(&format!("{key} became {state}"), look).await
     }
 
-    /// Picks a wanted stock level of [`Self::quiet_levels`].
     async fn pick_level(&self, is_wanted: impl Fn(&StockRow) -> bool) -> Result<StockRow, CommandFailure> {
         let look = async || Ok(self.quiet_levels().await?.into_iter().find(|row| is_wanted(row)));
         until("a stock level of the mirror equals the sandbox", look).await
@@ -205,7 +202,6 @@ fn detail(change: &ChangeRow) -> &str {
     change.detail.as_deref().unwrap_or("done")
 }
 
-/// Looks until there is a result.
 pub(super) async fn until<T>(
     what: &str,
     look: impl AsyncFn() -> Result<Option<T>, CommandFailure>,

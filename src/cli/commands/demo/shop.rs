@@ -21,7 +21,6 @@ pub(super) struct ShopTotals {
     pub(super) open_for: Duration,
     pub(super) orders: u64,
     pub(super) sold: i64,
-    /// The counts and movements that the warehouse queued.
     pub(super) changes: u64,
     stock_levels: i64,
     calls: usize,
@@ -76,7 +75,6 @@ impl<'a> SimulatedShop<'a> {
         }
     }
 
-    /// Does the next thing to a stock level.
     async fn act(&mut self, event: usize, level: &StockRow) -> Result<(), CommandFailure> {
         let StockRow { sku, warehouse_id, quantity, .. } = level;
         let body = |name: &str, units: i64| json!({"sku": sku, "warehouse_id": warehouse_id, name: units});
@@ -106,7 +104,6 @@ impl<'a> SimulatedShop<'a> {
         }
     }
 
-    /// Sells two units without telling the warehouse.
     async fn sell_elsewhere(&mut self, level: &StockRow) -> Result<(), CommandFailure> {
         self.stage.sandbox.sell_units(&level.sku, level.warehouse_id, 2).await?;
         self.totals.sold += 2;

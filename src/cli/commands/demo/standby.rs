@@ -20,7 +20,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The names of the two hosts. The first starts first, so that it leads.
 const HOSTS: [&str; 2] = ["north", "south"];
 
 /// A daemon in a process of its own; it is killed with this value.
@@ -41,13 +40,11 @@ impl DemoHost {
         Ok(Self(daemon.spawn().map_err(failed)?))
     }
 
-    /// Kills the process at once, as a host that dies.
     fn kill(&mut self) -> Result<(), CommandFailure> {
         let killed = self.0.kill().and_then(|()| self.0.wait());
         killed.map(drop).map_err(CommandFailure::cannot("kill the leader"))
     }
 
-    /// Ends the daemon in good order.
     fn stop(mut self) -> Result<(), CommandFailure> {
         let failed = |error| CommandFailure::failed(format!("cannot stop the daemon: {error}"));
         kill_process(Pid::from_child(&self.0), Signal::TERM).map_err(|error| failed(error.into()))?;

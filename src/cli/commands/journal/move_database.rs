@@ -11,7 +11,6 @@ use crate::store::{self, DatabaseLocation, MoveReport, MovedTable, PostgresDatab
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Replaced texts that are listed; `--json` has all.
 const REPLACED_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]

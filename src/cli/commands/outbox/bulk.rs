@@ -14,9 +14,7 @@ use crate::store::OutboxFilter;
 use clap::Args;
 use std::io::{BufRead, IsTerminal, stdin, stdout};
 
-/// Changes that a look shows, for each selection.
 const SHOWN_MAX: u32 = 20;
-/// Refusals that are printed, of a selection.
 const REFUSALS_MAX: usize = 20;
 
 #[derive(Debug, Args)]
@@ -34,7 +32,6 @@ pub(in crate::cli) struct OutboxBulkArgs {
     yes: bool,
 }
 
-/// Decides on each named change, or on each selected one.
 pub(super) async fn decide_selected(
     context: &CliContext,
     args: &OutboxBulkArgs,
@@ -112,7 +109,6 @@ async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDe
     Ok(CommandOutput { text, exit_code: u8::from(!decided.refused.is_empty()) })
 }
 
-/// Returns the answer of the terminal; empty at its end.
 fn first_line() -> String {
     let mut line = String::new();
     // A terminal that cannot be read gives no consent.

@@ -62,7 +62,6 @@ pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> 
     .into())
 }
 
-/// Returns the sentence for a list without a change.
 async fn nothing_text(store: &Store, is_default: bool) -> Result<String, CommandFailure> {
     let all: i64 = store.outbox_counts().await?.iter().map(|(_, count)| count).sum();
     Ok(match (all, is_default) {

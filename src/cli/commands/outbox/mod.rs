@@ -1,18 +1,7 @@
 //! Commands on the outbox: `outbox`, `plan`, `ship` and `tracking`.
 //!
-//! `outbox` shows the changes and their state, and takes an operator's decisions on them. A decision is
-//! journalled and applied in one transaction. A running daemon notices it at once; a daemon started later
-//! finds it applied.
-//!
-//! | file | subject |
-//! |---|---|
-//! | `list.rs`, `show.rs` | `outbox list` and `outbox show` |
-//! | `select.rs` | filters, and the names of changes |
-//! | `bulk.rs` | decisions on named or selected changes |
-//! | `resolve.rs` | resolutions, and decisions on all changes of a sort |
-//! | `plan.rs` | `plan`: the next push |
-//! | `ship.rs` | `ship`: shipments |
-//! | `tracking.rs` | `tracking`: tracking numbers of shipments |
+//! A decision is journalled and applied in one transaction. A running daemon notices it at once; a daemon started
+//! later finds it applied.
 
 mod bulk;
 mod list;

@@ -1,5 +1,4 @@
-//! `plan`: the requests of the next push, byte for byte, from the current mirror. Makes no call and writes
-//! nothing.
+//! `plan`: the requests of the next push, byte for byte, from the current mirror. It makes no call.
 //!
 //! In JSON a request's `body` is text, because parsed JSON would not show the exact bytes.
 

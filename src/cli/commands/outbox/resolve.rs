@@ -61,7 +61,6 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
     decision_output(resolve(&store, &key, resolution, max_base_age, context.now()).await)
 }
 
-/// Releases the changes of all open trips.
 pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
     decision_output(release_all(&context.open_store().await?, context.now()).await)
 }

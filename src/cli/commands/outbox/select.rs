@@ -58,7 +58,6 @@ impl OutboxFilterArgs {
         })
     }
 
-    /// Returns true if no filter is given.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -82,7 +81,6 @@ pub(super) async fn find_key(store: &Store, name: &str) -> Result<Result<String,
     })
 }
 
-/// Returns the key of the change that an operator names.
 pub(super) async fn require_key(store: &Store, name: &str) -> Result<String, CommandFailure> {
     find_key(store, name).await?.map_err(|why| CommandFailure::failed(format!("{name}: {why}")))
 }

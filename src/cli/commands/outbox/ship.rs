@@ -21,7 +21,6 @@ pub(in crate::cli) struct ShipArgs {
     change: ChangeArgs,
 }
 
-/// Parses a line's id and its quantity, if given.
 fn parse_ship_line(text: &str) -> Result<(i64, Option<i64>), String> {
     let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
     let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a whole number"));

@@ -1,5 +1,4 @@
-//! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can
-//! make.
+//! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can make.
 
 use super::select::require_key;
 use crate::cli::context::CliContext;

@@ -60,7 +60,6 @@ pub(in crate::cli) struct TrackingSubmitArgs {
     change: ChangeArgs,
 }
 
-/// Parses a line's id and its own tracking number, if given.
 fn parse_tracking_line(text: &str) -> Result<(i64, Option<String>), String> {
     let (id, number) = text.split_once('=').map_or((text, None), |(id, number)| (id, Some(number)));
     let id = id.trim().parse().map_err(|_| format!("`{id}` is not a line id"))?;

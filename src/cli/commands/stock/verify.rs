@@ -12,7 +12,6 @@ use crate::sync::{MirrorDifference, VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
 
-/// Unexplained differences named in the first line; the table has all.
 const NAMES_MAX: usize = 5;
 
 #[derive(Debug, Args)]

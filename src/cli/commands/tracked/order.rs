@@ -48,8 +48,7 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
                 id => Err(format!("`order_id` is {id}; an id is at least 1")),
             };
             let orders = csv::import_file(&args, &ORDER_COLUMNS, read)?;
-            // Known orders of a file are read at their usual time, because a file may hold the orders of
-            // years.
+            // Known orders are read at their usual time, because a file may hold the orders of years.
             add_orders(context, &orders, false).await
         }
         Command::List(output) => list_orders(context, output).await,

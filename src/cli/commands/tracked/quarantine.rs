@@ -1,5 +1,4 @@
-//! `quarantine`: entries that fail alone and are retried by themselves, and an operator's retry after a
-//! correction.
+//! `quarantine`: entries that fail alone and are retried by themselves, and an operator's retry.
 
 use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::{TextTable, columns, plain_line, time_text};
