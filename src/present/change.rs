@@ -1,6 +1,6 @@
 //! A change with its history and evidence, for decisions that no check of the platform can make.
 
-use super::listing::{ListColumns, ListedRow, ListedSubject, columns, rows_json, sentence_cell};
+use super::listing::{ListColumns, ListedSubject, columns, rows_json, sentence_cell};
 use super::status::find_obstacles;
 use super::{ViewError, parse_json, time_text};
 use crate::config::Config;
@@ -91,38 +91,30 @@ impl ChangeDetail {
     }
 
     /// Returns the insertion, the decisions and the moves in the order of the journal.
-    pub(crate) fn steps(&self) -> Vec<ChangeStep> {
+    pub(crate) fn steps(&self) -> Vec<ListColumns> {
+        let step = |at, what: &str, by: Option<&str>, exchange: Option<i64>, why: &str| {
+            let exchange = exchange.map(|exchange| ListedSubject::Entry.cell(exchange));
+            columns! {
+                "time": at, "state or decision": what, "by": by, "exchange": exchange,
+                "reason": sentence_cell(Some(why)),
+            }
+        };
         let decision = |row: &JournalEvent| {
             let why = parse_json(row.detail.as_deref()).to_string();
-            let by = row.decided_by.clone();
-            (
-                row.position,
-                ChangeStep {
-                    at: Some(Timestamp(row.at_ms)),
-                    what: row.kind.clone(),
-                    by,
-                    exchange: None,
-                    why,
-                },
-            )
+            let at = Some(Timestamp(row.at_ms));
+            (row.position, step(at, &row.kind, row.decided_by.as_deref(), None, &why))
         };
         let transition = |row: &TransitionRow| {
-            let why =
-                [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-            let (at, exchange) = (Some(Timestamp(row.at_ms)), row.exchange_id);
-            (row.position, ChangeStep { at, what: row.state.clone(), by: None, exchange, why })
+            let why: Vec<&str> = [&row.reason, &row.detail].into_iter().flatten().map(|why| &**why).collect();
+            let at = Some(Timestamp(row.at_ms));
+            (row.position, step(at, &row.state, None, row.exchange_id, &why.join(": ")))
         };
         // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
             self.decisions.iter().map(decision).chain(self.transitions.iter().map(transition)).collect();
         steps.sort_by_key(|(position, _)| *position);
-        let inserted = ChangeStep {
-            at: Timestamp::parse(&self.change.created_at),
-            what: "inserted".into(),
-            by: self.change.inserted_by.as_ref().map(ToString::to_string),
-            exchange: None,
-            why: String::new(),
-        };
+        let at = Timestamp::parse(&self.change.created_at);
+        let inserted = step(at, "inserted", self.change.inserted_by.as_deref(), None, "");
         std::iter::once(inserted).chain(steps.into_iter().map(|(_, step)| step)).collect()
     }
 
@@ -166,25 +158,6 @@ impl ChangeDetail {
         let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
         let claimed = claimed.ok_or("the stored request cannot be parsed")?;
         check_adoption(&claimed, &row.items, None)
-    }
-}
-
-pub(crate) struct ChangeStep {
-    at: Option<Timestamp>,
-    /// State, or kind of a decision.
-    what: String,
-    by: Option<String>,
-    exchange: Option<i64>,
-    why: String,
-}
-
-impl ListedRow for ChangeStep {
-    fn columns(&self) -> ListColumns {
-        let exchange = self.exchange.map(|exchange| ListedSubject::Entry.cell(exchange));
-        columns! {
-            "time": self.at, "state or decision": self.what, "by": self.by, "exchange": exchange,
-            "reason": sentence_cell(Some(&self.why)),
-        }
     }
 }
 

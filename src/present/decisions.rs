@@ -21,35 +21,31 @@ pub(crate) enum KeyDecision {
 }
 
 impl KeyDecision {
-    pub(crate) fn verb(self) -> &'static str {
+    /// Returns the verb, its past, and the states of changes that it applies to.
+    fn words(self) -> (&'static str, &'static str, &'static [ChangeState]) {
         match self {
-            Self::Release => "release",
-            Self::Retry => "retry",
-            Self::Cancel => "cancel",
-            Self::Acknowledge => "acknowledge",
+            Self::Release => ("release", "released", &[ChangeState::Held]),
+            Self::Retry => ("retry", "retried", &[ChangeState::Held]),
+            Self::Cancel => ("cancel", "cancelled", &[ChangeState::Pending, ChangeState::Held]),
+            Self::Acknowledge => ("acknowledge", "acknowledged", &[ChangeState::Rejected]),
         }
+    }
+
+    pub(crate) fn verb(self) -> &'static str {
+        self.words().0
+    }
+
+    pub(crate) fn past(self) -> &'static str {
+        self.words().1
+    }
+
+    pub(crate) fn states(self) -> &'static [ChangeState] {
+        self.words().2
     }
 
     pub(crate) fn from_verb(verb: &str) -> Option<Self> {
         let all = [Self::Release, Self::Retry, Self::Cancel, Self::Acknowledge];
         all.into_iter().find(|decision| decision.verb() == verb)
-    }
-
-    pub(crate) fn past(self) -> &'static str {
-        match self {
-            Self::Release => "released",
-            Self::Retry => "retried",
-            Self::Cancel => "cancelled",
-            Self::Acknowledge => "acknowledged",
-        }
-    }
-
-    pub(crate) fn states(self) -> &'static [ChangeState] {
-        match self {
-            Self::Release | Self::Retry => &[ChangeState::Held],
-            Self::Cancel => &[ChangeState::Pending, ChangeState::Held],
-            Self::Acknowledge => &[ChangeState::Rejected],
-        }
     }
 
     async fn apply(

@@ -8,7 +8,7 @@ use super::access::WebSession;
 use super::decisions::{SentForm, act_once};
 use super::layout::PageFailure;
 use super::request::{FormFields, wants_json};
-use super::server::{HEAD_MAX_BYTES, HEADERS_MAX};
+use super::server::{HEAD_MAX_BYTES, HEADERS_MAX, REQUEST_TIMEOUT};
 use crate::telemetry::event;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
@@ -19,13 +19,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::timeout;
 
 const BODY_MAX_BYTES: usize = 1024 * 1024;
 /// Longest name or value of a field, in bytes: an answer quotes it.
 const FIELD_MAX_BYTES: usize = 2000;
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (
@@ -150,7 +148,7 @@ async fn read_form(headers: &HeaderMap, body: Body) -> Result<FormFields, GuardR
     if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
         return Err(too_large());
     }
-    let bytes = match timeout(BODY_TIMEOUT, read_body(body)).await {
+    let bytes = match timeout(REQUEST_TIMEOUT, read_body(body)).await {
         Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the form came too slowly\n")),
         Ok(None) => return Err(refuse(StatusCode::BAD_REQUEST, "the form is cut off\n")),
         Ok(Some(bytes)) if bytes.len() > BODY_MAX_BYTES => return Err(too_large()),

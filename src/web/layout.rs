@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 /// Characters of a path's segment that are encoded: all but the unreserved ones, so `/` too.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// Rows of a page of a list.
+pub(super) const ROWS_SHOWN: usize = 200;
 const SECTIONS: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/stock", "Stock"),
@@ -312,7 +314,8 @@ pub(super) fn fields(object: &Value) -> Markup {
 pub(super) fn cell(value: &impl ListedValue) -> Markup {
     match value.cell() {
         ListCell::Missing => html! { span.none { "–" } },
-        ListCell::Text(value) | ListCell::Number(value) => text(&value),
+        ListCell::Text(value) => text(&value),
+        ListCell::Number(value) => html! { (value) },
         ListCell::Sentence(value) => sentence(&value),
         ListCell::Flag(true) => text("yes"),
         ListCell::Flag(false) => text("no"),

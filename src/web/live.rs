@@ -24,10 +24,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(400);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Checks after a write of the log. The log is written before the commit is readable, so the first may come too early.
 const CHECKS_AFTER_WRITE: u32 = 4;
-/// Interval at which a server's schema is queried, because facts cause no notification there.
-const SERVER_POLL: Duration = Duration::from_millis(400);
-const ERROR_PAUSE: Duration = Duration::from_secs(2);
-const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Pause after an error, here and in the browser.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) struct ChangeFeed {
     marks: watch::Sender<String>,
@@ -62,7 +60,7 @@ async fn follow_database(store: &Store, reports: &watch::Sender<String>, wake: &
         }
         if let Err(error) = report_changes(store, reports).await {
             tracing::debug!("cannot watch the database: {error}");
-            sleep(ERROR_PAUSE).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 }
@@ -83,7 +81,8 @@ async fn report_changes(store: &Store, reports: &watch::Sender<String>) -> Resul
         if checks_left == 0 {
             tokio::select! {
                 () = written.wait_for_write() => {}
-                () = sleep(SERVER_POLL), if is_on_server => {}
+                // Facts cause no notification on a server.
+                () = sleep(REPORT_INTERVAL), if is_on_server => {}
                 () = reports.closed() => {}
             }
             checks_left = CHECKS_AFTER_WRITE;
@@ -116,7 +115,7 @@ impl EventStream {
             }
         }
         self.has_begun = true;
-        Some(Event::default().retry(RETRY_INTERVAL).data(&self.last))
+        Some(Event::default().retry(RETRY_PAUSE).data(&self.last))
     }
 }
 

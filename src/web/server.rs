@@ -1,6 +1,6 @@
 //! The page's connections: limits of their number, of heads, and of the time for a head.
 //!
-//! A connection that sends its head slowly is closed after [`HEAD_TIMEOUT`], or after [`CROWDED_HEAD_TIMEOUT`] while
+//! A connection that sends its head slowly is closed after [`REQUEST_TIMEOUT`], or after [`CROWDED_HEAD_TIMEOUT`] while
 //! half of the connections are taken. Above [`CONNECTIONS_MAX`] a new connection waits until one is closed, so memory
 //! and descriptors are bounded, and idle connections keep nobody out for long.
 
@@ -19,8 +19,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Time for the head of a request, and for the next request of an open connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the head of a request, for its body, and for the next request of an open connection.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest head, and buffer, of a request in bytes.
 pub(super) const HEAD_MAX_BYTES: usize = 64 * 1024;
@@ -51,7 +51,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             () = stop.cancelled() => break,
         };
         let is_crowded = slots.available_permits() < CONNECTIONS_MAX / 2;
-        let head_timeout = if is_crowded { CROWDED_HEAD_TIMEOUT } else { HEAD_TIMEOUT };
+        let head_timeout = if is_crowded { CROWDED_HEAD_TIMEOUT } else { REQUEST_TIMEOUT };
         let served = serve_connection(stream, router.clone(), head_timeout, stop.clone());
         open.spawn(async move {
             served.await;

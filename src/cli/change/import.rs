@@ -7,14 +7,13 @@
 use super::{ChangeToQueue, FileChangeArgs};
 use crate::cli::CommandFailure;
 use crate::cli::local_time::local_text;
+use crate::cli::output::NAMED_MAX;
 use crate::model::case_key;
 use crate::outbox::{ChangeBody, QuantitySet, TrackingSubmit, content_digest, derived_key};
 use crate::store::WriteTransaction;
 use clap::Args;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-
-const LINES_NAMED: usize = 5;
 
 /// A person's word on lines that an earlier file brought.
 #[derive(Clone, Copy, Debug, Args)]
@@ -76,7 +75,7 @@ pub(super) async fn line_keys(
     if known.is_empty() || repeat.new_lines {
         return Ok(keys);
     }
-    let named: Vec<String> = known.iter().take(LINES_NAMED).map(u64::to_string).collect();
+    let named: Vec<String> = known.iter().take(NAMED_MAX).map(u64::to_string).collect();
     refusal(format!(
         "an earlier file of this name brought {} of its {} lines, the first in line {}; nothing was queued. To queue the \
          others only, add --new-lines. If each file of this name has new movements, as one of every day, add --again: then \

@@ -12,8 +12,9 @@ use crate::outbox::ChangeBody;
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of unknown SKUs for which the nearest one is searched, because the search passes all SKUs.
-const SEARCHES_MAX: usize = 10;
+/// Number of unknown names from which on one sentence stands for all. No nearest one is searched for more SKUs, because
+/// each search passes all SKUs.
+const MANY_NAMES: usize = 10;
 
 fn shown((id, name): &(i64, String)) -> String {
     format!("{id} ({name})")
@@ -89,13 +90,10 @@ fn unknown_text(sort: &str, name: &str, hint: &str) -> String {
     format!("no {sort} `{name}` is known here{hint}")
 }
 
-/// Number of lines with unknown names from which on one sentence stands for all of them.
-const MANY_LINES: usize = 10;
-
 /// Returns one sentence for many lines: the names of a first file are not wrong, but not known yet.
 pub(super) fn join_many(lines: Vec<String>) -> Vec<String> {
     let first = match lines.first() {
-        Some(first) if lines.len() >= MANY_LINES => first,
+        Some(first) if lines.len() >= MANY_NAMES => first,
         _ => return lines,
     };
     vec![format!(
@@ -165,7 +163,7 @@ async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usiz
     let unknown: Vec<&(usize, Sku)> =
         named.iter().filter(|(_, sku)| !known.contains(&sku.case_key())).collect();
     let names: BTreeSet<&str> = unknown.iter().map(|(_, sku)| sku.as_str()).collect();
-    let searched = names.iter().copied().take(SEARCHES_MAX);
+    let searched = names.iter().copied().take(MANY_NAMES);
     let hints = nearest_skus(store, searched.clone()).await?.into_iter().map(|search| search.hint());
     let hints: BTreeMap<&str, String> = searched.zip(hints).collect();
     let problem = |(index, sku): &&(usize, Sku)| {

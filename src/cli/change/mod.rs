@@ -12,7 +12,7 @@ pub(super) use crate::present::queue::without_nulls;
 use self::import::RepeatArgs;
 use self::report::QueueReport;
 use super::context::CliContext;
-use super::output::{OutputArgs, plain_line, print_error};
+use super::output::{OutputArgs, SHOWN_MAX, plain_line, print_error, shortened};
 use super::wait_notes::with_wait_notes;
 use super::{CommandFailure, CommandResult, csv};
 use crate::config::parse_duration;
@@ -28,8 +28,6 @@ use std::time::Duration;
 
 /// The longest wait; a change that needs longer needs a person.
 const WAIT_MAX: Duration = Duration::from_hours(24);
-
-const WARNINGS_MAX: usize = 10;
 
 /// The options of a command that queues one change.
 #[derive(Debug, Args)]
@@ -122,10 +120,8 @@ pub(super) async fn queue_change(
 
 /// Prints sentences on standard error, each after `prefix`, and the number of those that are too many.
 fn print_lines(prefix: &str, lines: &[String]) {
-    lines.iter().take(WARNINGS_MAX).for_each(|line| print_error(&plain_line(&format!("{prefix}{line}"))));
-    if let Some(more) = lines.len().checked_sub(WARNINGS_MAX + 1) {
-        print_error(&format!("{prefix}{} more", more + 1));
-    }
+    let lines = shortened(lines.iter().cloned(), SHOWN_MAX);
+    lines.iter().for_each(|line| print_error(&plain_line(&format!("{prefix}{line}"))));
 }
 
 /// Queues the changes of a file.

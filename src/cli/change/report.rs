@@ -12,7 +12,7 @@
 
 use crate::cli::CommandOutput;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{plain_line, pretty_json};
+use crate::cli::output::{SHOWN_MAX, plain_line, pretty_json};
 use crate::health::{Finding, FindingCode};
 use crate::model::{counted, format_elapsed};
 use crate::outbox::{ChangeState, Reason, quote_key};
@@ -22,8 +22,6 @@ use std::time::Duration;
 
 /// The exit code of a wait that ends before the outcome.
 pub(super) const EXIT_OUTSTANDING: u8 = 6;
-
-const LISTED_MAX: usize = 20;
 
 pub(super) struct QueueReport {
     pub(super) rows: Vec<QueuedChange>,
@@ -106,7 +104,7 @@ impl QueueReport {
             states.map(|state| format!("{} {}", count(state), state_text(*state))).collect();
         let mut text = format!("{}\n", counts.join(", "));
         let mut open = self.rows.iter().filter(|row| row.state != ChangeState::Applied);
-        open.by_ref().take(LISTED_MAX).for_each(|row| text.push_str(&self.row_text(row, limit)));
+        open.by_ref().take(SHOWN_MAX).for_each(|row| text.push_str(&self.row_text(row, limit)));
         match open.count() {
             0 => {}
             more => text.push_str(&format!("and {more} more: tallyd outbox list\n")),
@@ -227,10 +225,10 @@ mod tests {
 
     #[test]
     fn a_text_lists_what_is_not_applied_and_counts_the_rest() {
-        let states = [vec![Applied; 3], vec![Pending; LISTED_MAX + 2]].concat();
+        let states = [vec![Applied; 3], vec![Pending; SHOWN_MAX + 2]].concat();
         let text = report(&states, None, WAIT).to_text_output().text;
         assert!(text.contains("22 pending, 3 applied\n"), "{text}");
-        assert_eq!(text.matches("is pending after 30 s: queued, and not sent yet\n").count(), LISTED_MAX);
+        assert_eq!(text.matches("is pending after 30 s: queued, and not sent yet\n").count(), SHOWN_MAX);
         assert!(text.ends_with("and 2 more: tallyd outbox list\n"), "{text}");
     }
 

@@ -25,6 +25,10 @@ use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 
 const COLUMN_GAP: u16 = 2;
+/// Lines of a text about a long list; `--json` has all.
+pub(super) const SHOWN_MAX: usize = 20;
+/// Names in a sentence about a long list.
+pub(super) const NAMED_MAX: usize = 5;
 /// Rows that the library of tables holds at the same time; it takes some kilobytes for each.
 const ROWS_AT_ONCE: usize = 256;
 
@@ -228,6 +232,15 @@ pub(super) fn cell_text(value: &impl ListedValue) -> String {
 
 pub(super) fn lines_text(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{}\n", plain_line(&local_sentence(sentence)))).collect()
+}
+
+/// Returns the first of these lines, and the number of the others.
+pub(super) fn shortened(lines: impl IntoIterator<Item = String>, max: usize) -> Vec<String> {
+    let mut lines = lines.into_iter();
+    let mut shown: Vec<String> = lines.by_ref().take(max).collect();
+    let more = lines.count();
+    shown.extend((more > 0).then(|| format!("and {more} more")));
+    shown
 }
 
 /// Returns the sentences of a decision; that of an impossible one has exit code 1.

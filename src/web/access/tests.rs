@@ -6,10 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cookie(access: &AccessControl, token: &str, now: Moment) -> Option<String> {
-    match access.exchange(token, now, false).unwrap() {
-        TokenExchange::Cookie(cookie) => Some(cookie.split(';').next().unwrap().to_owned()),
-        TokenExchange::Wrong => None,
-    }
+    let cookie = access.exchange(token, now, false).unwrap()?;
+    Some(cookie.split(';').next().unwrap().to_owned())
 }
 
 #[test]

@@ -8,13 +8,13 @@ use crate::present::tracked::track_orders;
 use crate::store::OrderState;
 use crate::web::WebState;
 use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
-use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, next_page, respond};
+use crate::web::layout::{
+    PageResult, ROWS_SHOWN, action_button, action_form, listing, live_part, next_page, respond,
+};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;
-
-const ROWS_SHOWN: usize = 200;
 
 pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let (mut rows, now) = (web.store.tracked_order_list().await?, web.now());

@@ -11,8 +11,8 @@ use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address_with, cell, choice, in_words, link,
-    live_part, next_page, respond, sentence, table, text,
+    PageFailure, PageResult, ROWS_SHOWN, action_button, action_form, address_with, cell, choice, in_words,
+    link, live_part, next_page, respond, sentence, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -20,7 +20,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 
-const ROWS_SHOWN: u32 = 200;
 /// States that are shown without a filter: those that a person looks for first.
 const OPEN_STATES: [ChangeState; 5] = [
     ChangeState::Held,
@@ -40,8 +39,7 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
     for state in shown {
         rows.extend(load_state(&web, *state, kind, reason, after).await?);
     }
-    let next =
-        state.filter(|_| rows.len() >= ROWS_SHOWN as usize).and_then(|_| rows.last()).map(|row| row.id.0);
+    let next = state.filter(|_| rows.len() >= ROWS_SHOWN).and_then(|_| rows.last()).map(|row| row.id.0);
     rows.sort_by(|a, b| {
         let rank = |row: &ChangeRow| shown.iter().position(|state| *state == row.state);
         (rank(a), &a.reason, a.id).cmp(&(rank(b), &b.reason, b.id))
@@ -80,10 +78,10 @@ async fn load_state(
     if matches!(state, ChangeState::Applied | ChangeState::Cancelled) {
         let states = vec![state];
         let kind = kind.map(str::to_owned);
-        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN, ..OutboxFilter::default() };
+        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN as u32, ..OutboxFilter::default() };
         return Ok(web.store.outbox_list(&filter).await?);
     }
-    Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN).await?)
+    Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN as u32).await?)
 }
 
 fn filter_form(request: &PageRequest) -> Markup {

@@ -53,17 +53,12 @@ struct PlannedFile {
     path: PathBuf,
     text: String,
     mode: u32,
-    state: FileState,
+    /// The effect of the write, for the line about it.
+    effect: &'static str,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum FileState {
-    New,
-    Equal,
-    /// The packaged configuration, as it was installed.
-    Example,
-    Different,
-}
+/// The effect on a file that exists and says something else, which needs `--replace`.
+const REPLACED: &str = "replaced";
 
 pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -> CommandResult {
     let config_file = std::path::absolute(context.new_config_file())
@@ -200,7 +195,7 @@ fn config_failure(error: ConfigError) -> CommandFailure {
 }
 
 fn refuse_overwriting(files: &[PlannedFile], replace: bool) -> Result<(), CommandFailure> {
-    let different = files.iter().filter(|file| file.state == FileState::Different);
+    let different = files.iter().filter(|file| file.effect == REPLACED);
     let names: Vec<String> = different.map(|file| file.path.display().to_string()).collect();
     if names.is_empty() || replace {
         return Ok(());
@@ -235,27 +230,21 @@ impl PlannedFile {
             mode == CONFIG_MODE
                 && value_in_text(present, "service", "base_url").as_deref() == Some(EXAMPLE_ADDRESS)
         };
-        let state = match fs::read_to_string(&path) {
-            Ok(present) if present.trim_end() == text.trim_end() => FileState::Equal,
-            Ok(present) if is_example(&present) => FileState::Example,
-            Ok(_) => FileState::Different,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => FileState::New,
+        let effect = match fs::read_to_string(&path) {
+            Ok(present) if present.trim_end() == text.trim_end() => "unchanged",
+            Ok(present) if is_example(&present) => "the address was set",
+            Ok(_) => REPLACED,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "written",
             Err(error) => return Err(CommandFailure::cannot(format!("read {}", path.display()))(error)),
         };
-        Ok(Self { path, text, mode, state })
+        Ok(Self { path, text, mode, effect })
     }
 
     /// Writes the file under another name and renames it, and returns a line about it.
     fn write(&self) -> Result<String, CommandFailure> {
         let path = self.path.display();
-        let done = match self.state {
-            FileState::Equal => "unchanged",
-            FileState::New => "written",
-            FileState::Example => "the address was set",
-            FileState::Different => "replaced",
-        };
         self.replace().map_err(CommandFailure::cannot(format!("write {path}")))?;
-        Ok(format!("{path}: {done}, mode {:04o}\n", self.mode))
+        Ok(format!("{path}: {}, mode {:04o}\n", self.effect, self.mode))
     }
 
     fn replace(&self) -> io::Result<()> {

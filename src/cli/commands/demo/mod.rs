@@ -14,7 +14,7 @@ mod summary;
 use self::folder::DemoFolder;
 use self::scenes::{DemoScene, DemoStage, until};
 use self::shop::{ShopTotals, SimulatedShop};
-use self::summary::{demo_summary, wait_until_equal};
+use self::summary::{demo_summary, is_equal};
 use crate::cli::commands::daemon::run::wait_for_interrupt;
 use crate::cli::context::write_and_commit;
 use crate::cli::output;
@@ -33,13 +33,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-const DEMO_SKUS: u32 = 60;
-const DEMO_ORDERS: u32 = 8;
-/// The time limit for mirror and sandbox to be equal: changes in doubt need their quiet time.
-const EQUAL_TIMEOUT: Duration = Duration::from_secs(60);
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
 #[derive(Debug, Args)]
@@ -84,8 +80,8 @@ fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
     SandboxOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         data: folder.sandbox_file(),
-        skus: DEMO_SKUS,
-        orders: DEMO_ORDERS,
+        skus: 60,
+        orders: 8,
         ..SandboxOptions::default()
     }
 }
@@ -170,8 +166,8 @@ impl DemoStage<'_> {
         let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
         let (totals, scenes) = play(&mut SimulatedShop::new(self), &bar).await?;
         show_line(&bar, "waiting until mirror and sandbox are equal");
-        let waited = timeout(EQUAL_TIMEOUT, wait_until_equal(self.sandbox, self.store)).await;
-        let is_equal = waited.unwrap_or(Ok(false))?;
+        let has_settled = async || Ok(is_equal(self.sandbox, self.store).await?.then_some(()));
+        let is_equal = until("mirror and sandbox were equal", has_settled).await.is_ok();
         bar.finish_and_clear();
         let took = started.elapsed();
         pages.end().await;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of each step: changes in doubt need their quiet time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const UPDATE_OPERATION: &str = "POST /api/inventory/updateQuantityOnHand";
 /// The begin of the keys of the broken import.

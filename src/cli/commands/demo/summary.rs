@@ -3,18 +3,12 @@
 use super::scenes::{DemoScene, IMPORT_PREFIX};
 use super::shop::ShopTotals;
 use crate::cli::CommandFailure;
-use crate::cli::output::{TextTable, columns};
+use crate::cli::output::{SHOWN_MAX, TextTable, columns};
 use crate::outbox::ChangeState;
 use crate::sandbox::{Sandbox, SandboxStockLevel};
 use crate::store::{OutboxFilter, StockRow, Store};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::interval;
-
-/// The interval of comparisons. They run in this process and cost no call.
-const COMPARE_INTERVAL: Duration = Duration::from_millis(200);
-/// Changes of the shop in the table; the scenes have theirs.
-const CHANGES_SHOWN: usize = 8;
 
 pub(super) async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
     let level = |row: SandboxStockLevel| ((row.sku, row.warehouse_id), row.quantity);
@@ -28,17 +22,11 @@ pub(super) async fn count_differences(sandbox: &Sandbox, store: &Store) -> Resul
     Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
 }
 
-pub(super) async fn wait_until_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
-    let mut ticks = interval(COMPARE_INTERVAL);
-    loop {
-        ticks.tick().await;
-        let counts = store.outbox_counts().await?;
-        let is_drained =
-            !counts.iter().any(|(state, _)| matches!(state.as_str(), "pending" | "sending" | "in_doubt"));
-        if is_drained && count_differences(sandbox, store).await? == 0 {
-            return Ok(true);
-        }
-    }
+/// Returns true if no change is on its way and each stock level of the mirror equals the sandbox.
+pub(super) async fn is_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
+    let counts = store.outbox_counts().await?;
+    let is_on_its_way = |state: &str| matches!(state, "pending" | "sending" | "in_doubt");
+    Ok(!counts.iter().any(|(state, _)| is_on_its_way(state)) && count_differences(sandbox, store).await? == 0)
 }
 
 pub(super) async fn demo_summary(
@@ -67,7 +55,7 @@ pub(super) async fn demo_summary(
 
     let of_the_shop =
         changes.iter().filter(|change| !String::from(change.key.clone()).starts_with(IMPORT_PREFIX));
-    let decided = of_the_shop.rev().take(CHANGES_SHOWN);
+    let decided = of_the_shop.rev().take(SHOWN_MAX);
     let decided = decided.map(
         |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
     );

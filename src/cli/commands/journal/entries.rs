@@ -15,7 +15,7 @@ use crate::store::{DatabaseLock, Store, TableComparison};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// The number of positions read at a time by an export; it bounds the bodies in memory.
 const EXPORT_STEP: i64 = 200;
@@ -126,15 +126,6 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     Ok(format!("{preface}{}\n", pruned?).into())
 }
 
-struct TemporaryMirror(PathBuf);
-
-impl Drop for TemporaryMirror {
-    fn drop(&mut self) {
-        // The host removes a temporary file that cannot be removed here.
-        remove_database(&self.0);
-    }
-}
-
 async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) -> CommandResult {
     if a > b || a < 0 {
         return Err(CommandFailure::usage(
@@ -142,20 +133,31 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
         ));
     }
     let file = std::env::temp_dir().join(format!("tallyd-diff-{}.db", std::process::id()));
-    let mirror = TemporaryMirror(file);
-    let mut replay =
-        JournalReplay::start_empty(context.readable_config()?.database.location()?, &mirror.0).await?;
+    let changed = changed_facts(context, &file, a, b).await;
+    // The host removes a temporary file that cannot be removed here.
+    remove_database(&file);
+    let changed = changed?;
+    Ok(output.render(|| differences_json(&changed), || differences_text(&changed)).into())
+}
+
+async fn changed_facts(
+    context: &CliContext,
+    mirror: &Path,
+    a: i64,
+    b: i64,
+) -> Result<Vec<TableComparison>, CommandFailure> {
+    let live = context.readable_config()?.database.location()?;
+    let mut replay = JournalReplay::start_empty(live, mirror).await?;
     let end = replay.last_position(None).await?;
     if b > end.0 {
         return Err(CommandFailure::failed(format!("the journal ends at position {end}")));
     }
     project_with_progress(&mut replay, Position(a)).await?;
-    let before = replay.current_facts(&mirror.0).await?;
+    let before = replay.current_facts(mirror).await?;
     project_with_progress(&mut replay, Position(b)).await?;
-    let after = replay.current_facts(&mirror.0).await?;
+    let after = replay.current_facts(mirror).await?;
     replay.close().await?;
-    let changed = JournalReplay::changed_facts(&before, &after);
-    Ok(output.render(|| differences_json(&changed), || differences_text(&changed)).into())
+    Ok(JournalReplay::changed_facts(&before, &after))
 }
 
 fn differences_json(changed: &[TableComparison]) -> Value {

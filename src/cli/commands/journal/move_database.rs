@@ -3,15 +3,13 @@
 use crate::cli::context::CliContext;
 use crate::cli::decider::command_line_user;
 use crate::cli::output::progress::progress_bar;
-use crate::cli::output::{TextTable, columns, plain_line};
+use crate::cli::output::{SHOWN_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::config::DatabaseConfig;
 use crate::model::time::whole_millis;
 use crate::store::{self, DatabaseLocation, MoveReport, MovedTable, PostgresDatabase, ReplacedText};
 use clap::Args;
 use serde_json::{Value, json};
-
-const REPLACED_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MoveArgs {
@@ -79,15 +77,10 @@ fn move_text(
             tables.len()
         ));
     }
-    for ReplacedText { table, column, row } in replaced.iter().take(REPLACED_SHOWN) {
-        let line = format!(
-            "{table}, {row}: {column} held text that PostgreSQL does not store; U+FFFD is in its place"
-        );
-        text.push_str(&format!("{}\n", plain_line(&line)));
-    }
-    if replaced.len() > REPLACED_SHOWN {
-        text.push_str(&format!("{} more texts have U+FFFD: see --json\n", replaced.len() - REPLACED_SHOWN));
-    }
+    let line = |ReplacedText { table, column, row }: &ReplacedText| {
+        format!("{table}, {row}: {column} held text that PostgreSQL does not store; U+FFFD is in its place")
+    };
+    text.push_str(&lines_text(&shortened(replaced.iter().map(line), SHOWN_MAX)));
     let settings = to.to_settings().join("\n    ");
     text.push_str(&format!(
         "\nwrite this in [database] of tallyd.toml, then run `sudo systemctl start tallyd`:\n    {settings}\n\n\

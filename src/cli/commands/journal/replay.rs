@@ -2,16 +2,14 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::output::{TextTable, columns, plain_line};
+use crate::cli::output::{NAMED_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::model::{Position, Timestamp, counted};
+use crate::model::{Position, Timestamp};
 use crate::projection::{JournalReplay, ReplayReport};
 use crate::store::{DatabaseLocation, RowDifference, TableComparison};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-
-const ROWS_SHOWN: usize = 5;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArgs {
@@ -83,15 +81,10 @@ fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
     };
     let mut text = TextTable::new(replayed.tables.iter().map(columns)).to_text("no facts");
     for compared in replayed.tables.iter().filter(|compared| !compared.is_equal()) {
-        for row in compared.differences.iter().take(ROWS_SHOWN) {
-            let differs =
-                format!("{} {}: live {}, replayed {}", compared.table, row.key, row.before, row.after);
-            text.push_str(&format!("{}\n", plain_line(&differs)));
-        }
-        let more = compared.differences.len().saturating_sub(ROWS_SHOWN);
-        if more > 0 {
-            text.push_str(&format!("{}: {} with a difference\n", compared.table, counted(more, "more row")));
-        }
+        let differs = |row: &RowDifference| {
+            format!("{} {}: live {}, replayed {}", compared.table, row.key, row.before, row.after)
+        };
+        text.push_str(&lines_text(&shortened(compared.differences.iter().map(differs), NAMED_MAX)));
     }
     let verdict = if replayed.is_equal() {
         "the live mirror equals the rebuilt one"
@@ -110,7 +103,7 @@ fn comparison_json(file: &str, replayed: &ReplayReport) -> Value {
             "table": compared.table, "live_rows": compared.rows.0, "replayed_rows": compared.rows.1,
             "live_hash": compared.hashes.0, "replayed_hash": compared.hashes.1, "equal": compared.is_equal(),
             "differing_rows": compared.differences.len(),
-            "first_differences": compared.differences.iter().take(ROWS_SHOWN).map(row).collect::<Vec<_>>(),
+            "first_differences": compared.differences.iter().take(NAMED_MAX).map(row).collect::<Vec<_>>(),
         })
     };
     json!({

@@ -6,16 +6,13 @@
 use super::list::grouped_text;
 use super::select::{OutboxFilterArgs, find_key};
 use crate::cli::context::CliContext;
-use crate::cli::output::{lines_text, plain_line, print_error, print_text};
+use crate::cli::output::{SHOWN_MAX, lines_text, print_error, print_text, shortened};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::model::counted;
 use crate::present::decisions::{KeyDecision, decide};
 use crate::store::OutboxFilter;
 use clap::Args;
 use std::io::{BufRead, IsTerminal, stdin, stdout};
-
-const SHOWN_MAX: u32 = 20;
-const REFUSALS_MAX: usize = 20;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxBulkArgs {
@@ -79,7 +76,7 @@ pub(super) async fn decide_named(
 async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDecision) -> CommandResult {
     let store = context.open_store().await?;
     let filter = args.filter.filter(context, &store, decision.states()).await?;
-    let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX, ..filter };
+    let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX as u32, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
     let (count, verb, past) = (counted(keys.len(), "change"), decision.verb(), decision.past());
     let states: Vec<&str> = decision.states().iter().map(|state| state.as_str()).collect();
@@ -102,10 +99,7 @@ async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDe
     }
     let decided = decide(&store, decision, &keys, context.now()).await?;
     let mut text = format!("{}, {} not {past}\n", decided.summary(), decided.refused.len());
-    text.extend(decided.refusals().take(REFUSALS_MAX).map(|line| format!("{}\n", plain_line(&line))));
-    if let Some(more) = decided.refused.len().checked_sub(REFUSALS_MAX + 1) {
-        text.push_str(&format!("and {} more\n", more + 1));
-    }
+    text.push_str(&lines_text(&shortened(decided.refusals(), SHOWN_MAX)));
     Ok(CommandOutput { text, exit_code: u8::from(!decided.refused.is_empty()) })
 }
 

@@ -6,6 +6,7 @@ use crate::cli::context::CliContext;
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShipArgs {
@@ -13,7 +14,7 @@ pub(in crate::cli) struct ShipArgs {
     order: i64,
     /// Ship only this line (may be repeated), with this quantity or all units left [default: all units left of all
     /// lines]
-    #[arg(long, value_name = "ID[=QTY]", value_parser = parse_ship_line)]
+    #[arg(long, value_name = "ID[=QTY]", value_parser = parse_line::<i64>)]
     line: Vec<(i64, Option<i64>)>,
     #[command(flatten)]
     unknown: UnknownArgs,
@@ -21,10 +22,13 @@ pub(in crate::cli) struct ShipArgs {
     change: ChangeArgs,
 }
 
-fn parse_ship_line(text: &str) -> Result<(i64, Option<i64>), String> {
-    let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
-    let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is not a whole number"));
-    Ok((whole(id)?, quantity.map(whole).transpose()?))
+/// Parses the id of a line, and its value if there is one.
+pub(super) fn parse_line<T: FromStr>(text: &str) -> Result<(i64, Option<T>), String> {
+    let (id, value) = text.split_once('=').map_or((text, None), |(id, value)| (id, Some(value)));
+    let wrong = |text: &str| format!("`{text}` is not a whole number");
+    let id = id.trim().parse().map_err(|_| wrong(id))?;
+    let value = value.map(|value| value.trim().parse().map_err(|_| wrong(value)));
+    Ok((id, value.transpose()?))
 }
 
 pub(in crate::cli) async fn ship_command(context: &CliContext, args: ShipArgs) -> CommandResult {
@@ -44,10 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_an_id_with_or_without_a_quantity() {
+    fn a_line_is_an_id_with_or_without_a_value() {
         let cases = [("7=2", Some((7, Some(2)))), ("7", Some((7, None))), ("7=", None), ("x=1", None)];
         for (text, expected) in cases {
-            assert_eq!(parse_ship_line(text).ok(), expected, "{text}");
+            assert_eq!(parse_line::<i64>(text).ok(), expected, "{text}");
+        }
+        let cases = [("7=A=1", Some((7, Some("A=1".to_owned())))), ("7", Some((7, None))), ("x=1", None)];
+        for (text, expected) in cases {
+            assert_eq!(parse_line::<String>(text).ok(), expected, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `tracking`: queues tracking numbers of shipments.
 
-use super::ship::lines_json;
+use super::ship::{lines_json, parse_line};
 use crate::cli::change::{
     ChangeArgs, ChangeToQueue, FileChangeArgs, UnknownArgs, change_from_csv, queue_change, queue_file,
     without_nulls,
@@ -54,16 +54,10 @@ pub(in crate::cli) struct TrackingSubmitArgs {
     #[arg(long, value_name = "DATE")]
     shipped: Option<String>,
     /// Submit only this line (may be repeated), with its own number or that of --number
-    #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_tracking_line)]
+    #[arg(long, value_name = "ID[=NUMBER]", value_parser = parse_line::<String>)]
     line: Vec<(i64, Option<String>)>,
     #[command(flatten)]
     change: ChangeArgs,
-}
-
-fn parse_tracking_line(text: &str) -> Result<(i64, Option<String>), String> {
-    let (id, number) = text.split_once('=').map_or((text, None), |(id, number)| (id, Some(number)));
-    let id = id.trim().parse().map_err(|_| format!("`{id}` is not a line id"))?;
-    Ok((id, number.map(str::to_owned)))
 }
 
 const TRACKING_COLUMNS: csv::CsvColumns = csv::CsvColumns {
@@ -121,17 +115,4 @@ fn change_from_row(line: &csv::CsvRow, now: Timestamp) -> Result<ChangeToQueue, 
         "lines": item.map(|id| json!([{"line_item_id": id}])),
     });
     change_from_csv(line, "tracking.submit", without_nulls(body))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_an_id_with_or_without_a_number() {
-        let cases = [("7=A=1", Some((7, Some("A=1".to_owned())))), ("7", Some((7, None))), ("x=1", None)];
-        for (text, expected) in cases {
-            assert_eq!(parse_tracking_line(text).ok(), expected, "{text}");
-        }
-    }
 }

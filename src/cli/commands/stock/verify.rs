@@ -3,7 +3,7 @@
 //! It changes no fact. A sale since the last read is explained, and so is a kit whose components changed.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, cell_text, columns, format_age, plain_line};
+use crate::cli::output::{NAMED_MAX, TextTable, cell_text, columns, format_age, plain_line, shortened};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::ControlRequest;
 use crate::model::counted;
@@ -11,8 +11,6 @@ use crate::present::listing::sentence_cell;
 use crate::sync::{MirrorDifference, VERIFY_CALLS, VerifyReport};
 use clap::Args;
 use serde_json::json;
-
-const NAMES_MAX: usize = 5;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct VerifyArgs {
@@ -48,9 +46,7 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
         (all, 0) => format!("{}, explained\n", counted(all, "difference")),
         (all, _) => {
             let named = |row: &MirrorDifference| format!("{} in warehouse {}", row.sku, row.warehouse_id);
-            let mut names: Vec<String> = report.unexplained().take(NAMES_MAX).map(named).collect();
-            let more = unexplained - names.len();
-            names.extend((more > 0).then(|| format!("and {more} more")));
+            let names = shortened(report.unexplained().map(named), NAMED_MAX);
             format!(
                 "{}, {unexplained} of them unexplained: {}\n",
                 counted(all, "difference"),
