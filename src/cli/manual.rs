@@ -51,24 +51,23 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("CREDENTIALS_DIRECTORY", "The folder in which systemd puts the keys for the daemon."),
 ];
 
-/// A page: the name of its file, and its text for man.
-pub(super) struct ManualPage {
-    pub(super) file_name: String,
-    pub(super) text: String,
-}
-
-pub(super) fn manual_pages() -> io::Result<Vec<ManualPage>> {
+/// Returns all pages, that of `tallyd` first: the name of each file, and its text for man.
+pub(super) fn manual_pages() -> io::Result<Vec<(String, String)>> {
     let mut root = examples::command_with_examples().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     add_command_pages(&root, None, &mut pages)?;
-    pages.push(ManualPage { file_name: "tallyd.toml.5".into(), text: config_page() });
+    pages.push(("tallyd.toml.5".into(), config_page()));
     Ok(pages)
 }
 
-fn add_command_pages(command: &Command, parent: Option<&str>, pages: &mut Vec<ManualPage>) -> io::Result<()> {
+fn add_command_pages(
+    command: &Command,
+    parent: Option<&str>,
+    pages: &mut Vec<(String, String)>,
+) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    pages.push(ManualPage { file_name: format!("{name}.1"), text: command_page(command, &name, parent)? });
+    pages.push((format!("{name}.1"), command_page(command, &name, parent)?));
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     shown.into_iter().try_for_each(|inner| add_command_pages(inner, Some(&name), pages))
 }

@@ -161,6 +161,21 @@ impl ChangeDetail {
     }
 }
 
+/// The order of states in lists: those that may need a person come first, and the final ones last.
+pub(crate) const STATE_ORDER: [ChangeState; 7] = [
+    ChangeState::Held,
+    ChangeState::InDoubt,
+    ChangeState::Rejected,
+    ChangeState::Pending,
+    ChangeState::Sending,
+    ChangeState::Applied,
+    ChangeState::Cancelled,
+];
+
+pub(crate) fn state_rank(state: ChangeState) -> Option<usize> {
+    STATE_ORDER.iter().position(|other| *other == state)
+}
+
 pub(crate) fn change_json(row: &ChangeRow) -> Value {
     json!({
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,

@@ -1,8 +1,8 @@
 //! Runs, exchanges and events of the journal.
 
 use super::listing::{JsonRow, ListColumns, ListedRow, ListedSubject, columns, rows_json, sentence_cell};
-use super::{ViewError, parse_json, time_text};
-use crate::model::{JobKind, Position, RunId, Timestamp};
+use super::{parse_json, time_text};
+use crate::model::{Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
 use serde_json::{Value, json};
 
@@ -50,13 +50,6 @@ impl RunDetail {
         all["events"] = rows_json(&self.events);
         all
     }
-}
-
-pub(crate) fn parse_job_kind(name: &str) -> Result<JobKind, ViewError> {
-    name.parse().map_err(|error| {
-        let names: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
-        ViewError::Invalid(format!("{error}; jobs are {}", names.join(", ")))
-    })
 }
 
 impl ListedRow for RunRow {

@@ -10,6 +10,8 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Header of a request by which the script reads a page again.
@@ -46,6 +48,11 @@ impl FormFields {
         let number = text.strip_prefix('+').unwrap_or(text).parse();
         let wrong = |_| ViewError::Invalid(format!("`{name}` must be a whole number, and `{text}` is none"));
         number.map(Some).map_err(wrong)
+    }
+
+    pub(super) fn code<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, ViewError> {
+        let parsed = self.given(name).map(str::parse::<T>).transpose();
+        parsed.map_err(|error| ViewError::Invalid(error.to_string()))
     }
 
     pub(super) fn required_number(&self, name: &str) -> Result<i64, ViewError> {

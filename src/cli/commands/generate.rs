@@ -43,16 +43,16 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
 
 fn manual_page() -> CommandResult {
     let pages = manual_pages().map_err(CommandFailure::cannot("write the manual page"))?;
-    Ok(pages.into_iter().next().map(|page| page.text).unwrap_or_default().into())
+    Ok(pages.into_iter().next().map(|(_, text)| text).unwrap_or_default().into())
 }
 
 fn write_manual_pages(directory: &Path) -> CommandResult {
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(directory)?;
         let mut pages = manual_pages()?.into_iter();
-        pages.try_for_each(|page| {
-            let file = directory.join(page.file_name);
-            std::fs::write(&file, page.text)?;
+        pages.try_for_each(|(name, text)| {
+            let file = directory.join(name);
+            std::fs::write(&file, text)?;
             std::fs::set_permissions(&file, Permissions::from_mode(0o644))
         })
     };

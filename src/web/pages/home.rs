@@ -2,6 +2,7 @@
 
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_age};
+use crate::present::change::STATE_ORDER;
 use crate::present::listing::{ListColumns, ListedSubject, age_cell, columns, sentence_cell, time_cell};
 use crate::present::status::{StatusReport, replaced_json};
 use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk, UnitsTakenRow};
@@ -19,7 +20,6 @@ use std::sync::Arc;
 const MINUTE_MS: i64 = 60_000;
 const MINUTES: usize = 60;
 const NEEDING_MAX: u32 = 20;
-const NEEDING_STATES: [&str; 3] = ["held", "in_doubt", "rejected"];
 /// Lanes in the order of their parts in a bar, each with its class.
 pub(super) const LANES: [(&str, &str); 4] =
     [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
@@ -36,8 +36,8 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
     let calls = web.store.call_intervals(now, MINUTE_MS, 60).await?;
     let limits: BTreeMap<String, i64> = web.store.job_age_limits().await?.into_iter().collect();
     let mut needing = Vec::new();
-    for state in NEEDING_STATES {
-        needing.extend(web.store.outbox_oldest(state, None, None, 0, NEEDING_MAX).await?);
+    for state in &STATE_ORDER[..3] {
+        needing.extend(web.store.outbox_oldest(state.as_str(), None, None, 0, NEEDING_MAX).await?);
     }
     needing.sort_by(|a, b| a.created_at.cmp(&b.created_at));
     needing.truncate(NEEDING_MAX as usize);

@@ -7,7 +7,6 @@ use crate::model::{JobKind, Timestamp};
 use crate::present::ViewError;
 use crate::present::listing::rows_json;
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
-use crate::present::runs::parse_job_kind;
 use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::access::PageNotice;
@@ -27,7 +26,7 @@ const RUNS_LISTED: usize = 50;
 const RUN_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let kind = request.query.given("kind").map(parse_job_kind).transpose()?;
+    let kind = request.query.code::<JobKind>("kind")?;
     let runs = web.store.run_list(kind, RUNS_IN_TIMELINE).await?;
     let (jobs, now) = (web.store.job_health().await?, web.now());
     let pauses = web.store.pause_list(now).await?;
@@ -137,7 +136,7 @@ pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageR
 }
 
 async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
-    let kind = request.form.given("job").map(parse_job_kind).transpose()?;
+    let kind = request.form.code::<JobKind>("job")?;
     let named = || kind.ok_or_else(|| ViewError::Invalid("name a job".into()));
     match request.form.get("action") {
         Some("run") => run_now(web, named()?).await,

@@ -2,8 +2,7 @@
 
 use crate::model::{Timestamp, counted};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
-use crate::present::ViewError;
-use crate::present::change::change_json;
+use crate::present::change::{STATE_ORDER, change_json, state_rank};
 use crate::present::decisions::{KeyDecision, release_all};
 use crate::present::listing::{ListedSubject, age_cell, sentence_cell};
 use crate::store::{ChangeRow, OutboxFilter};
@@ -20,30 +19,19 @@ use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// States that are shown without a filter: those that a person looks for first.
-const OPEN_STATES: [ChangeState; 5] = [
-    ChangeState::Held,
-    ChangeState::InDoubt,
-    ChangeState::Rejected,
-    ChangeState::Pending,
-    ChangeState::Sending,
-];
-
 pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let state = parse_code::<ChangeState>(&request, "state")?;
-    let kind = parse_code::<ChangeKind>(&request, "kind")?;
+    let state = request.query.code::<ChangeState>("state")?;
+    let kind = request.query.code::<ChangeKind>("kind")?;
     let reason = request.query.given("reason");
     let after = request.query.number("after")?.unwrap_or(0);
-    let shown: &[ChangeState] = state.as_ref().map_or(&OPEN_STATES, std::slice::from_ref);
+    let shown: &[ChangeState] = state.as_ref().map_or(&STATE_ORDER[..5], std::slice::from_ref);
     let mut rows = Vec::new();
     for state in shown {
         rows.extend(load_state(&web, *state, kind, reason, after).await?);
     }
     let next = state.filter(|_| rows.len() >= ROWS_SHOWN).and_then(|_| rows.last()).map(|row| row.id.0);
-    rows.sort_by(|a, b| {
-        let rank = |row: &ChangeRow| shown.iter().position(|state| *state == row.state);
-        (rank(a), &a.reason, a.id).cmp(&(rank(b), &b.reason, b.id))
-    });
+    let order = |row: &ChangeRow| (state_rank(row.state), row.reason.clone(), row.id);
+    rows.sort_by_cached_key(order);
     let now = web.now();
     let body = || {
         html! {
@@ -56,14 +44,6 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
     };
     let data = || rows.iter().map(change_json).collect::<Value>();
     Ok(respond(&request, "Outbox", data, body))
-}
-
-fn parse_code<T: std::str::FromStr<Err: std::fmt::Display>>(
-    request: &PageRequest,
-    name: &str,
-) -> Result<Option<T>, ViewError> {
-    let parsed = request.query.given(name).map(str::parse::<T>).transpose();
-    parsed.map_err(|error| ViewError::Invalid(error.to_string()))
 }
 
 /// Reads the changes of one state: open and rejected ones oldest first, applied and cancelled ones newest first.

@@ -8,22 +8,11 @@ use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::counted;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
-use crate::present::change::change_json;
+use crate::present::change::{change_json, state_rank};
 use crate::present::listing::{ListColumns, sentence_cell};
 use crate::store::{ChangeRow, OutboxFilter, OutboxGroup, Store};
 use clap::Args;
 use std::collections::BTreeMap;
-
-/// The order of the groups: states that may need a person come first.
-const GROUP_ORDER: [ChangeState; 7] = [
-    ChangeState::Held,
-    ChangeState::InDoubt,
-    ChangeState::Rejected,
-    ChangeState::Pending,
-    ChangeState::Sending,
-    ChangeState::Applied,
-    ChangeState::Cancelled,
-];
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct OutboxListArgs {
@@ -74,8 +63,7 @@ async fn nothing_text(store: &Store, is_default: bool) -> Result<String, Command
 /// Formats a group for each state and reason; within it the newest first. Empty without a change.
 pub(super) async fn grouped_text(store: &Store, filter: &OutboxFilter) -> Result<String, CommandFailure> {
     let mut groups = store.outbox_groups(filter).await?;
-    let rank = |state: ChangeState| GROUP_ORDER.iter().position(|other| *other == state);
-    groups.sort_by(|a, b| (rank(a.state), &a.reason).cmp(&(rank(b.state), &b.reason)));
+    groups.sort_by(|a, b| (state_rank(a.state), &a.reason).cmp(&(state_rank(b.state), &b.reason)));
     let rows = store.outbox_list(filter).await?;
     let texts = groups.iter().map(|group| {
         let is_of_group = |row: &&ChangeRow| (row.state, &row.reason) == (group.state, &group.reason);
