@@ -54,7 +54,7 @@ impl CliContext {
 
     pub(super) fn config(&self) -> Result<Config, CommandFailure> {
         let file = self.config_file()?;
-        Config::load(&file, std::env::vars()).map_err(|error| CommandFailure::multiline(error.to_string(), 2))
+        Ok(Config::load(&file, std::env::vars())?)
     }
 
     /// Returns the configuration for a command that needs the database alone. Of mistakes outside of `[database]` it
@@ -63,8 +63,7 @@ impl CliContext {
         if let Some(config) = self.readable.get() {
             return Ok(config);
         }
-        let loaded = Config::load_for_database(&self.config_file()?, std::env::vars());
-        let (config, mistake) = loaded.map_err(|error| CommandFailure::multiline(error.to_string(), 2))?;
+        let (config, mistake) = Config::load_for_database(&self.config_file()?, std::env::vars())?;
         if let Some(mistake) = mistake {
             print_error(&format!(
                 "warning: {mistake}\nwarning: tallyd will not start with it; correct it, then: sudo tallyd check"

@@ -41,7 +41,7 @@ use self::commands::outbox::{self, plan, ship, tracking};
 use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
-use crate::config::KeyError;
+use crate::config::{ConfigError, KeyError};
 use crate::exec::JobError;
 use crate::present::ViewError;
 use crate::present::pages::StartPages;
@@ -238,6 +238,12 @@ macro_rules! failures_of {
     )+};
 }
 failures_of!(KeyError, LockError, ProjectionError, JobError, LoggingError);
+
+impl From<ConfigError> for CommandFailure {
+    fn from(error: ConfigError) -> Self {
+        Self::multiline(error.to_string(), 2)
+    }
+}
 
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 pub(crate) struct OrderDetail {
     pub(crate) row: Option<OrderRow>,
-    pub(crate) lines: Vec<ListedOrderLine>,
+    /// Each line as the store gives it.
+    pub(crate) lines: Vec<Value>,
     pub(crate) allocations: Vec<AllocationRow>,
     pub(crate) items: Vec<ShipmentItemRow>,
 }
@@ -16,7 +17,7 @@ pub(crate) struct OrderDetail {
 impl OrderDetail {
     pub(crate) async fn load(store: &Store, order: OrderId) -> Result<Self, StoreError> {
         Ok(Self {
-            lines: store.order_lines(order).await?.into_iter().map(ListedOrderLine).collect(),
+            lines: store.order_lines(order).await?,
             allocations: store.allocation_list(order).await?,
             items: store.shipment_items(order).await?,
             row: store.order_row(order).await?,
@@ -24,7 +25,7 @@ impl OrderDetail {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let line = |ListedOrderLine(line): &ListedOrderLine| {
+        let line = |line: &Value| {
             let id = line["line_item_id"].as_i64();
             let allocations = self.allocations.iter().filter(|row| Some(row.line_item_id) == id);
             let shipped = self.items.iter().filter(|item| item.line_item_id == id);
@@ -34,6 +35,18 @@ impl OrderDetail {
             line
         };
         self.lines.iter().map(line).collect()
+    }
+
+    pub(crate) fn line_list(&self) -> Vec<ListColumns> {
+        let columns = |line: &Value| {
+            columns! {
+                "line": line["line_item_id"], "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
+                "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
+                "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
+                "observed": time_cell(line["observed_at"].as_str()),
+            }
+        };
+        self.lines.iter().map(columns).collect()
     }
 }
 
@@ -61,20 +74,6 @@ impl JsonRow for OrderNow<'_> {
             "quantity_left": row.left, "changed_at": time(row.changed_ms),
             "state": row.state(*now).as_str(), "stale": row.state(*now) == OrderState::Stale,
         })
-    }
-}
-
-pub(crate) struct ListedOrderLine(pub(crate) Value);
-
-impl ListedRow for ListedOrderLine {
-    fn columns(&self) -> ListColumns {
-        let Self(line) = self;
-        columns! {
-            "line": line["line_item_id"], "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
-            "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
-            "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
-            "observed": time_cell(line["observed_at"].as_str()),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::model::OrderId;
 use crate::present::ViewError;
-use crate::present::orders::{ListedOrderLine, OrderDetail};
+use crate::present::orders::OrderDetail;
 use crate::present::queue::without_nulls;
 use crate::telemetry::plain_line;
 use crate::web::WebState;
@@ -29,7 +29,7 @@ pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRe
     let body = || {
         html! {
             p { "State: " (cell(&state)) }
-            (live_part("lines", "Lines", &listing("Lines of the order", &detail.lines, "No line is known yet; the daemon reads the order with its next calls.")))
+            (live_part("lines", "Lines", &listing("Lines of the order", &detail.line_list(), "No line is known yet; the daemon reads the order with its next calls.")))
             (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocations, "No allocation is known.")))
             (live_part("shipments", "Shipments", &listing("Shipped items", &detail.items, "Nothing was shipped yet.")))
             (ship_form(&request, &detail.lines))
@@ -44,9 +44,9 @@ fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
     parsed.ok_or_else(|| PageFailure::not_found("an order is named by its id, a whole number"))
 }
 
-fn ship_form(request: &PageRequest, lines: &[ListedOrderLine]) -> Markup {
+fn ship_form(request: &PageRequest, lines: &[Value]) -> Markup {
     let open = |line: &&Value| line["quantity_left"].as_i64() != Some(0);
-    let lines: Vec<&Value> = lines.iter().map(|ListedOrderLine(line)| line).filter(open).collect();
+    let lines: Vec<&Value> = lines.iter().filter(open).collect();
     html! {
         @if request.may_act && !lines.is_empty() {
             section.forms aria-labelledby="ship-heading" {

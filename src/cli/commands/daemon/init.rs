@@ -7,7 +7,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::output;
 use crate::cli::{CommandFailure, CommandResult};
-use crate::config::{Config, ConfigError, KeySource, set_in_text, value_in_text};
+use crate::config::{Config, KeySource, set_in_text, value_in_text};
 use crate::daemon::{ControlRequest, send_control_request};
 use crate::exec::KeyStatus;
 use crate::reconcile::proof::KeyState;
@@ -71,7 +71,7 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
     let integration = read_key(args.integration_key.as_deref(), "integration key")?;
     let gateway = read_key(args.gateway_key.as_deref(), "gateway key")?;
 
-    let address = Config::default_for(&base_url).map_err(config_failure)?.service.base_url;
+    let address = Config::default_for(&base_url)?.service.base_url;
     let text = config_text(&config_file, &address)?;
     let files = [
         PlannedFile::new(config_file.clone(), text.clone(), CONFIG_MODE)?,
@@ -79,7 +79,7 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
         PlannedFile::new(folder.join("gateway-key"), gateway.clone() + "\n", KEY_MODE)?,
     ];
     refuse_overwriting(&files, args.replace)?;
-    let config = Config::from_text(Some(&config_file), &text, std::env::vars()).map_err(config_failure)?;
+    let config = Config::from_text(Some(&config_file), &text, std::env::vars())?;
     refuse_without_effect(&config, &address, &folder)?;
     let keys = KeySource::from_keys(&integration, &gateway);
     keys.read_keys()?;
@@ -150,7 +150,7 @@ fn config_text(file: &Path, base_url: &str) -> Result<String, CommandFailure> {
     match fs::read_to_string(file) {
         Ok(present) => set_in_text(&present, "service", "base_url", base_url).ok_or_else(|| {
             // The problems of the file come first: a missing address is one of them.
-            Config::from_text(Some(file), &present, []).map_or_else(config_failure, |_| {
+            Config::from_text(Some(file), &present, []).map_or_else(CommandFailure::from, |_| {
                 let file = file.display();
                 CommandFailure::usage(format!(
                     "{file} sets no service.base_url; write {base_url} there by hand"
@@ -188,10 +188,6 @@ fn refuse_without_effect(config: &Config, address: &str, folder: &Path) -> Resul
          written. Remove what names them (docs/configuration.md), then repeat the command",
         places.join(" and ")
     )))
-}
-
-fn config_failure(error: ConfigError) -> CommandFailure {
-    CommandFailure::multiline(error.to_string(), 2)
 }
 
 fn refuse_overwriting(files: &[PlannedFile], replace: bool) -> Result<(), CommandFailure> {

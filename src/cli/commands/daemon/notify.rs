@@ -75,8 +75,7 @@ async fn send(
 async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
     let file = if context.has_named_config() { context.config_file()? } else { config_of_unit(unit)? };
     // Without the other values, because one of them may have ended the daemon.
-    let read = Config::load_notifiers(&file, std::env::vars());
-    let (service, notifiers) = read.map_err(|error| CommandFailure::multiline(error.to_string(), 2))?;
+    let (service, notifiers) = Config::load_notifiers(&file, std::env::vars())?;
     let now = context.now();
     let id = failure_id(unit, now);
     let cause = environment("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));

@@ -49,7 +49,7 @@ impl DemoFolder {
         if !path.join("sandbox.db").exists() {
             return Err(failed("the folder has no sandbox.db"));
         }
-        let config = load_config(&path.join("tallyd.toml"))?;
+        let config = Config::load(&path.join("tallyd.toml"), [])?;
         let address = config.service.base_url.trim_start_matches("http://").trim_end_matches('/').parse();
         let address = address.map_err(|_| failed("its base_url is not the address of a sandbox"))?;
         Ok((Self { path, is_permanent: true }, config, address))
@@ -94,7 +94,7 @@ impl DemoFolder {
             self.path.join("backup"),
             self.path.join(name).with_extension("prom"),
         );
-        load_config(&self.write_private_file(name, &text)?)
+        Ok(Config::load(&self.write_private_file(name, &text)?, [])?)
     }
 
     pub(super) fn next_steps_text(&self) -> String {
@@ -116,8 +116,4 @@ impl Drop for DemoFolder {
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
-}
-
-fn load_config(file: &Path) -> Result<Config, CommandFailure> {
-    Config::load(file, []).map_err(|error| CommandFailure::multiline(error.to_string(), 1))
 }

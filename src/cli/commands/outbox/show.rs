@@ -17,14 +17,12 @@ pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputA
 
 fn detail_text(detail: &ChangeDetail) -> String {
     let head = change_json(&detail.change);
-    let mut text = fields_text(&head);
-    text.push_str(&format!("{:<14} {}\n", "body", json_line(&head["body"])));
-    for obstacle in &detail.obstacles {
-        text.push_str(&format!("{:<14} {}\n", "not sent", plain_line(&local_sentence(obstacle.full_text()))));
-    }
-    if let Some(what) = detail.what_to_do() {
-        text.push_str(&format!("{:<14} {}\n", "what to do", plain_line(&what)));
-    }
+    let body = ("body", json_line(&head["body"]));
+    let obstacles = detail.obstacles.iter().map(|found| ("not sent", local_sentence(found.full_text())));
+    let to_do = detail.what_to_do().map(|what| ("what to do", what));
+    let lines = std::iter::once(body).chain(obstacles).chain(to_do);
+    let lines = lines.map(|(name, line)| format!("{name:<14} {}\n", plain_line(&line)));
+    let mut text = fields_text(&head) + &lines.collect::<String>();
     let steps = TextTable::of_rows(&detail.steps()).to_text("");
     let calls = TextTable::of_rows(&detail.exchanges).to_text("no call yet");
     text.push_str(&format!("\nhistory\n{steps}\ncalls\n{calls}"));

@@ -74,7 +74,7 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
     let text = || {
         let text = match detail.row.as_ref().map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
-            _ => TextTable::of_rows(&detail.lines)
+            _ => TextTable::of_rows(&detail.line_list())
                 .to_text("no line of this order is known yet; check that it is tracked: tallyd order list"),
         };
         let allocations = TextTable::of_rows(&detail.allocations).to_section();
