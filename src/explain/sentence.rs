@@ -1,6 +1,6 @@
 //! Sentences of the steps, made from their fields.
 
-use super::step::{ExplainStep, StepAuthor, StepChange, StepKind};
+use super::step::{ExplainStep, StepAuthor, StepCall, StepChange, StepKind};
 use serde_json::Value;
 use std::fmt;
 
@@ -9,99 +9,87 @@ impl fmt::Display for ExplainStep {
         let change = self.changes.first().cloned().unwrap_or_default();
         let key = &change.key;
         let detail = self.detail.as_deref().unwrap_or_default();
-        match self.kind {
-            StepKind::Fact => self.write_fact(f),
+        let name = match &self.by {
+            Some(StepAuthor::Named(name)) => format!("; by {name}"),
+            _ => String::new(),
+        };
+        f.write_str(&match self.kind {
+            StepKind::Fact => self.fact_text(),
             StepKind::Change => {
-                write!(f, "change `{key}` inserted: {detail}; now {}", state_text(&change))?;
-                self.write_name(f)
+                format!("change `{key}` inserted: {detail}; now {}{name}", state_text(&change))
             }
-            StepKind::Push | StepKind::Agreed => self.write_entry(f),
+            StepKind::Push | StepKind::Agreed => self.entry_text(),
             StepKind::Look => {
                 let exchange = self.call.as_ref().map_or(0, |call| call.exchange);
-                write!(f, "a check of `{key}` in exchange {exchange} showed {detail}")
+                format!("a check of `{key}` in exchange {exchange} showed {detail}")
             }
-            StepKind::Trip => write!(f, "a brake held `{key}`: {detail}"),
-            StepKind::Event => {
-                self.write_event(f, key, detail)?;
-                self.write_name(f)
-            }
+            StepKind::Trip => format!("a brake held `{key}`: {detail}"),
+            StepKind::Event => self.event_text(key, detail) + &name,
             StepKind::Moved => {
                 let [state, reason, detail] =
                     [&change.state, &change.reason, &change.detail].map(|text| text.as_deref().unwrap_or(""));
-                write!(f, "change `{key}` is {} ({reason}): {detail}", state.replace('_', " "))
+                format!("change `{key}` is {} ({reason}): {detail}", state.replace('_', " "))
             }
-        }
+        })
     }
 }
 
+fn call_text(call: &StepCall) -> String {
+    format!("exchange {} ({})", call.exchange, call.operation.as_deref().unwrap_or_default())
+}
+
 impl ExplainStep {
-    fn write_name(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.by {
-            Some(StepAuthor::Named(name)) => write!(f, "; by {name}"),
-            _ => Ok(()),
-        }
-    }
-
-    fn write_fact(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.call {
-            Some(call) => {
-                write!(f, "exchange {} ({}): ", call.exchange, call.operation.as_deref().unwrap_or_default())?
-            }
-            None if self.position > Some(0) => f.write_str("a check replaced the lost answer: ")?,
-            None => {}
-        }
+    fn fact_text(&self) -> String {
+        let source = match &self.call {
+            Some(call) => call_text(call) + ": ",
+            None if self.position > Some(0) => "a check replaced the lost answer: ".to_owned(),
+            None => String::new(),
+        };
         let after = self.after.unwrap_or_default();
-        let Some(before) = self.before else { return write!(f, "the platform shows {after}") };
-        write!(f, "{before} -> {after}")?;
-        if let Some(ours) = self.ours {
-            write!(f, "; our writes changed it by {ours:+}")?;
-        }
-        if let Some(others) = self.others {
-            write!(f, "; others changed it by {others:+}")?;
-        }
-        self.since_exchange.map_or(Ok(()), |exchange| write!(f, " since exchange {exchange}"))
+        let Some(before) = self.before else { return format!("{source}the platform shows {after}") };
+        let ours = self.ours.map(|ours| format!("; our writes changed it by {ours:+}"));
+        let others = self.others.map(|others| format!("; others changed it by {others:+}"));
+        let since = self.since_exchange.map(|exchange| format!(" since exchange {exchange}"));
+        let parts = [Some(format!("{source}{before} -> {after}")), ours, others, since];
+        parts.into_iter().flatten().collect()
     }
 
-    /// Writes the entry that a call carried, with the arithmetic of each change.
-    fn write_entry(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(call), Some(written)) = (&self.call, self.after) else { return Ok(()) };
-        let exchange = call.exchange;
-        match self.kind {
+    /// Returns the entry that a call carried, with the arithmetic of each change.
+    fn entry_text(&self) -> String {
+        let (Some(call), Some(written)) = (&self.call, self.after) else { return String::new() };
+        let head = match self.kind {
             StepKind::Agreed => {
-                write!(f, "exchange {exchange} already showed {written}, so no call was made")?
+                format!("exchange {} already showed {written}, so no call was made", call.exchange)
             }
-            _ => {
-                let operation = call.operation.as_deref().unwrap_or_default();
-                write!(f, "exchange {exchange} ({operation}) sends {written}")?;
-            }
-        }
-        if self.changes.len() > 1 {
-            write!(f, ", {} changes in one entry", self.changes.len())?;
-        }
-        for (index, change) in self.changes.iter().enumerate() {
-            let separator = if index == 0 { ": " } else { "; " };
-            write!(f, "{separator}`{}`", change.key)?;
-            if let (Some(how), Some("applied")) = (&change.detail, change.state.as_deref()) {
-                write!(f, " {}", arithmetic_text(how, written))?;
-            }
-        }
-        f.write_str(match (self.kind, call.verdict.as_deref()) {
+            _ => format!("{} sends {written}", call_text(call)),
+        };
+        let count = match self.changes.len() {
+            0 | 1 => String::new(),
+            count => format!(", {count} changes in one entry"),
+        };
+        let change = |change: &StepChange| match (&change.detail, change.state.as_deref()) {
+            (Some(how), Some("applied")) => format!("`{}` {}", change.key, arithmetic_text(how, written)),
+            _ => format!("`{}`", change.key),
+        };
+        let changes: Vec<String> = self.changes.iter().map(change).collect();
+        let end = match (self.kind, call.verdict.as_deref()) {
             (StepKind::Agreed, _) | (_, Some("accepted")) => "",
             (_, Some("in_doubt" | "interrupted" | "transient")) => "; no answer received",
             (_, Some(_)) => "; the platform refused it",
             (_, None) => "; in progress",
-        })
+        };
+        format!("{head}{count}: {}{end}", changes.join("; "))
     }
 
-    fn write_event(&self, f: &mut fmt::Formatter<'_>, key: &str, detail: &str) -> fmt::Result {
+    fn event_text(&self, key: &str, detail: &str) -> String {
         let fields: Value = serde_json::from_str(detail).unwrap_or_default();
         match (self.event.as_deref().unwrap_or_default(), fields["took_effect"].as_bool()) {
-            ("brake.released", _) => f.write_str("an operator released the changes that the brake held"),
-            ("outbox.finished", Some(true)) => write!(f, "settled: the call of `{key}` took effect"),
+            ("brake.released", _) => "an operator released the changes that the brake held".into(),
+            ("outbox.finished", Some(true)) => format!("settled: the call of `{key}` took effect"),
             ("outbox.finished", _) => {
-                write!(f, "settled: the call of `{key}` had no effect; the change is planned again")
+                format!("settled: the call of `{key}` had no effect; the change is planned again")
             }
-            (event, _) => write!(f, "{event} `{key}`: {detail}"),
+            (event, _) => format!("{event} `{key}`: {detail}"),
         }
     }
 }
