@@ -40,7 +40,8 @@ impl OrderDetail {
     pub(crate) fn line_list(&self) -> Vec<ListColumns> {
         let columns = |line: &Value| {
             columns! {
-                "line": line["line_item_id"], "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
+                "line": line["line_item_id"],
+                "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
                 "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
                 "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
                 "observed": time_cell(line["observed_at"].as_str()),
@@ -57,8 +58,8 @@ impl ListedRow for OrderNow<'_> {
     fn columns(&self) -> ListColumns {
         let Self(row, now) = self;
         columns! {
-            "order": ListedSubject::Order.cell(row.order_id), "state": row.state(*now).as_str(), "lines": row.lines,
-            "sold": row.sold, "left": row.left, "closed": row.closed_ms.map(Timestamp),
+            "order": ListedSubject::Order.cell(row.order_id), "state": row.state(*now).as_str(),
+            "lines": row.lines, "sold": row.sold, "left": row.left, "closed": row.closed_ms.map(Timestamp),
             "observed": row.observed_ms.map(Timestamp),
         }
     }
@@ -80,8 +81,9 @@ impl JsonRow for OrderNow<'_> {
 impl ListedRow for AllocationRow {
     fn columns(&self) -> ListColumns {
         columns! {
-            "line": self.line_item_id, "sku": self.sku, "quantity": self.quantity, "warehouse": self.warehouse_id,
-            "name": self.warehouse_name, "observed": time_cell(Some(&self.observed_at)),
+            "line": self.line_item_id, "sku": self.sku, "quantity": self.quantity,
+            "warehouse": self.warehouse_id, "name": self.warehouse_name,
+            "observed": time_cell(Some(&self.observed_at)),
         }
     }
 }
@@ -89,9 +91,9 @@ impl ListedRow for AllocationRow {
 impl ListedRow for ShipmentItemRow {
     fn columns(&self) -> ListColumns {
         columns! {
-            "line": self.line_item_id, "shipment": self.shipment_id, "item": self.item_id, "quantity": self.quantity,
-            "shipped": self.is_shipped, "confirmed": self.is_confirmed, "tracking": self.tracking_number,
-            "observed": time_cell(Some(&self.observed_at)),
+            "line": self.line_item_id, "shipment": self.shipment_id, "item": self.item_id,
+            "quantity": self.quantity, "shipped": self.is_shipped, "confirmed": self.is_confirmed,
+            "tracking": self.tracking_number, "observed": time_cell(Some(&self.observed_at)),
         }
     }
 }

@@ -57,7 +57,8 @@ impl ListedRow for RunRow {
         columns! {
             "run": ListedSubject::Run.cell(self.id), "job": self.job, "trigger": self.trigger,
             "started": Timestamp(self.started_ms), "ms": self.ended_ms.map(|ended| ended - self.started_ms),
-            "outcome": self.outcome, "calls": self.exchanges, "summary": sentence_cell(self.summary.as_deref()),
+            "outcome": self.outcome, "calls": self.exchanges,
+            "summary": sentence_cell(self.summary.as_deref()),
         }
     }
 }
@@ -95,8 +96,9 @@ impl JsonRow for ExchangeRow {
 impl ListedRow for RunChange {
     fn columns(&self) -> ListColumns {
         columns! {
-            "change": ListedSubject::Change.cell(&self.key), "exchange": ListedSubject::Entry.cell(self.exchange_id),
-            "kind": self.kind, "written": self.written, "state": self.state, "reason": self.reason,
+            "change": ListedSubject::Change.cell(&self.key),
+            "exchange": ListedSubject::Entry.cell(self.exchange_id), "kind": self.kind,
+            "written": self.written, "state": self.state, "reason": self.reason,
             "detail": sentence_cell(self.detail.as_deref()),
         }
     }
@@ -115,7 +117,8 @@ impl ListedRow for JournalEvent {
     fn columns(&self) -> ListColumns {
         columns! {
             "position": ListedSubject::Entry.cell(self.position), "time": Timestamp(self.at_ms),
-            "event during the run": self.kind, "subject": self.subject, "by": self.decided_by, "detail": self.detail,
+            "event during the run": self.kind, "subject": self.subject, "by": self.decided_by,
+            "detail": self.detail,
         }
     }
 }

@@ -46,8 +46,9 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
 }
 
 fn pick_table(rows: &[(Option<i64>, Option<String>, i64, i64)]) -> Markup {
-    let row = |(id, name, lines, units): &(Option<i64>, Option<String>, i64, i64)| columns! {"warehouse": name, "id": id, "lines": lines, "units": units};
-    let rows: Vec<ListColumns> = rows.iter().map(row).collect();
+    let row =
+        |(id, name, lines, units)| columns! {"warehouse": name, "id": id, "lines": lines, "units": units};
+    let rows: Vec<ListColumns> = rows.iter().cloned().map(row).collect();
     listing("Units left to pick, by warehouse", &rows, "Nothing is left to pick in the tracked orders.")
 }
 

@@ -66,7 +66,10 @@ fn waits(request: &PageRequest, status: &StatusReport) -> Markup {
 
 fn sum_table(sums: &CallSums<'_>) -> Markup {
     let rows = sums.iter().map(|((lane, operation), (calls, throttled, bad))| {
-        columns! {"lane": lane, "operation": operation, "calls": calls, "answered 429": throttled, "answered 400": bad}
+        columns! {
+            "lane": lane, "operation": operation, "calls": calls, "answered 429": throttled,
+            "answered 400": bad,
+        }
     });
     let rows: Vec<ListColumns> = rows.collect();
     listing("Calls by lane and operation", &rows, "No call in the last 24 hours.")

@@ -85,8 +85,8 @@ fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
         let levels = row.warehouses.iter().map(|level| format!("{}: {}", level.warehouse_id, level.quantity));
         let levels = levels.collect::<Vec<_>>().join(", ");
         columns! {
-            "sku": row.sku, "product": row.product_id, "upc": row.upc, "type": row.kind, "quantity": row.quantity,
-            "warehouses": levels, "observed": time_cell(row.observed_at.as_deref()),
+            "sku": row.sku, "product": row.product_id, "upc": row.upc, "type": row.kind,
+            "quantity": row.quantity, "warehouses": levels, "observed": time_cell(row.observed_at.as_deref()),
         }
     };
     let mut text = TextTable::new(rows.iter().map(columns)).to_text("no product found");

@@ -49,16 +49,14 @@ impl DemoStage<'_> {
     /// Plays all scenes; `show` gets each when it has ended.
     pub(super) async fn play(&self, show: impl Fn(&DemoScene)) -> Result<Vec<DemoScene>, CommandFailure> {
         let mut scenes = Vec::new();
-        for number in 0..4 {
-            let scene = match number {
-                0 => self.ship_order().await?,
-                1 => self.decide_conflict().await?,
-                2 => self.lose_answer().await?,
-                _ => self.trip_brake().await?,
-            };
+        let mut add = |scene: DemoScene| {
             show(&scene);
             scenes.push(scene);
-        }
+        };
+        add(self.ship_order().await?);
+        add(self.decide_conflict().await?);
+        add(self.lose_answer().await?);
+        add(self.trip_brake().await?);
         Ok(scenes)
     }
 
@@ -189,7 +187,7 @@ impl DemoStage<'_> {
     /// Returns the well stocked levels of the mirror that equal the sandbox and have no pending change, without
     /// kits.
     pub(super) async fn quiet_levels(&self) -> Result<Vec<StockRow>, CommandFailure> {
-        let levels = super::summary::sandbox_stock(self.sandbox).await?;
+        let levels = self.sandbox_stock().await?;
         let mut rows = self.store.stock_list(&[]).await?;
         rows.retain(|row| {
             let shown = levels.get(&(row.sku.clone(), row.warehouse_id));

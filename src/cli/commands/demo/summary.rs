@@ -1,85 +1,85 @@
 //! The end of a demonstration: mirror and sandbox compared, and the figures.
 
-use super::scenes::{DemoScene, IMPORT_PREFIX};
+use super::scenes::{DemoScene, DemoStage, IMPORT_PREFIX};
 use super::shop::ShopTotals;
 use crate::cli::CommandFailure;
 use crate::cli::output::{SHOWN_MAX, TextTable, columns};
 use crate::outbox::ChangeState;
-use crate::sandbox::{Sandbox, SandboxStockLevel};
-use crate::store::{OutboxFilter, StockRow, Store};
+use crate::sandbox::SandboxStockLevel;
+use crate::store::{OutboxFilter, StockRow};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) async fn sandbox_stock(sandbox: &Sandbox) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
-    let level = |row: SandboxStockLevel| ((row.sku, row.warehouse_id), row.quantity);
-    Ok(sandbox.stock_levels().await?.into_iter().map(level).collect())
-}
+impl DemoStage<'_> {
+    pub(super) async fn sandbox_stock(&self) -> Result<BTreeMap<(String, i64), i64>, CommandFailure> {
+        let level = |row: SandboxStockLevel| ((row.sku, row.warehouse_id), row.quantity);
+        Ok(self.sandbox.stock_levels().await?.into_iter().map(level).collect())
+    }
 
-pub(super) async fn count_differences(sandbox: &Sandbox, store: &Store) -> Result<usize, CommandFailure> {
-    let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
-    let mirror: BTreeMap<_, _> = store.stock_list(&[]).await?.into_iter().map(level).collect();
-    let levels = sandbox_stock(sandbox).await?;
-    Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
-}
+    async fn count_differences(&self) -> Result<usize, CommandFailure> {
+        let level = |row: StockRow| ((row.sku, row.warehouse_id), row.quantity);
+        let mirror: BTreeMap<_, _> = self.store.stock_list(&[]).await?.into_iter().map(level).collect();
+        let levels = self.sandbox_stock().await?;
+        Ok(levels.iter().filter(|(level, quantity)| mirror.get(level) != Some(quantity)).count())
+    }
 
-/// Returns true if no change is on its way and each stock level of the mirror equals the sandbox.
-pub(super) async fn is_equal(sandbox: &Sandbox, store: &Store) -> Result<bool, CommandFailure> {
-    let counts = store.outbox_counts().await?;
-    let is_on_its_way = |state: &str| matches!(state, "pending" | "sending" | "in_doubt");
-    Ok(!counts.iter().any(|(state, _)| is_on_its_way(state)) && count_differences(sandbox, store).await? == 0)
-}
+    /// Returns true if no change is on its way and each stock level of the mirror equals the sandbox.
+    pub(super) async fn is_equal(&self) -> Result<bool, CommandFailure> {
+        let counts = self.store.outbox_counts().await?;
+        let is_on_its_way = |state: &str| matches!(state, "pending" | "sending" | "in_doubt");
+        let is_drained = !counts.iter().any(|(state, _)| is_on_its_way(state));
+        Ok(is_drained && self.count_differences().await? == 0)
+    }
 
-pub(super) async fn demo_summary(
-    sandbox: &Sandbox,
-    store: &Store,
-    totals: &ShopTotals,
-    scenes: &[DemoScene],
-    is_equal: bool,
-    took: Duration,
-) -> Result<(String, bool), CommandFailure> {
-    let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
-    let applied = changes.iter().filter(|change| change.state == ChangeState::Applied).count();
-    let cancelled = changes.iter().filter(|change| change.state == ChangeState::Cancelled).count();
-    let open =
-        changes.iter().filter(|change| !matches!(change.state.as_str(), "applied" | "cancelled")).count();
-    let different = count_differences(sandbox, store).await?;
-    // Kits are left out, because their quantity follows from their components.
-    let levels = sandbox_stock(sandbox).await?;
-    let moved = store.moved_by_others().await?.into_iter();
-    let moved: i64 =
-        moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
-    let calls = sandbox.logged_calls();
-    let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
-    let counts = store.mirror_counts().await?;
-    let is_good = is_equal && different == 0 && open == 0 && throttled == 0;
+    pub(super) async fn summary(
+        &self,
+        totals: &ShopTotals,
+        scenes: &[DemoScene],
+        took: Duration,
+    ) -> Result<(String, bool), CommandFailure> {
+        let (sandbox, store) = (self.sandbox, self.store);
+        let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
+        let count = |state| changes.iter().filter(|change| change.state == state).count();
+        let (applied, cancelled) = (count(ChangeState::Applied), count(ChangeState::Cancelled));
+        let different = self.count_differences().await?;
+        // Kits are left out, because their quantity follows from their components.
+        let levels = self.sandbox_stock().await?;
+        let moved = store.moved_by_others().await?.into_iter();
+        let moved: i64 =
+            moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
+        let calls = sandbox.logged_calls();
+        let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
+        let counts = store.mirror_counts().await?;
+        let is_good = different == 0 && applied + cancelled == changes.len() && throttled == 0;
 
-    let of_the_shop =
-        changes.iter().filter(|change| !String::from(change.key.clone()).starts_with(IMPORT_PREFIX));
-    let decided = of_the_shop.rev().take(SHOWN_MAX);
-    let decided = decided.map(
-        |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
-    );
-    let decided = TextTable::new(decided).to_text("no change");
-    let told: String = scenes.iter().map(DemoScene::to_text).collect();
-    let figures = [
-        ("SKUs mirrored", counts.skus.to_string()),
-        ("stock levels mirrored", counts.stock_levels.to_string()),
-        ("stock levels that differ from the sandbox", different.to_string()),
-        ("orders tracked", counts.orders.to_string()),
-        ("units sold in the sandbox", totals.sold.to_string()),
-        ("units that others took, by the mirror", (-moved).to_string()),
-        ("changes applied", format!("{applied} of {}, {cancelled} cancelled", changes.len())),
-        ("calls made", format!("{} of {} in {} s", calls.len(), 120, took.as_secs())),
-        ("calls answered 429", throttled.to_string()),
-        ("runs in the journal", counts.runs.to_string()),
-        ("exchanges in the journal", counts.exchanges.to_string()),
-    ];
-    let figures = figures.into_iter().map(|(figure, value)| columns! {"figure": figure, "value": value});
-    let figures = TextTable::new(figures).to_text("");
-    let verdict = if is_good {
-        "mirror and sandbox are equal"
-    } else {
-        "mirror and sandbox are NOT equal, or a change is not applied: this is a bug"
-    };
-    Ok((format!("\n{decided}\n{told}\n{figures}\n{verdict}\n"), is_good))
+        let of_the_shop =
+            changes.iter().filter(|change| !String::from(change.key.clone()).starts_with(IMPORT_PREFIX));
+        let decided = of_the_shop.rev().take(SHOWN_MAX);
+        let decided = decided.map(
+            |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
+        );
+        let decided = TextTable::new(decided).to_text("no change");
+        let told: String = scenes.iter().map(DemoScene::to_text).collect();
+        let figures = [
+            ("SKUs mirrored", counts.skus.to_string()),
+            ("stock levels mirrored", counts.stock_levels.to_string()),
+            ("stock levels that differ from the sandbox", different.to_string()),
+            ("orders tracked", counts.orders.to_string()),
+            ("units sold in the sandbox", totals.sold.to_string()),
+            ("units that others took, by the mirror", (-moved).to_string()),
+            ("changes applied", format!("{applied} of {}, {cancelled} cancelled", changes.len())),
+            ("calls made", format!("{} of {} in {} s", calls.len(), 120, took.as_secs())),
+            ("calls answered 429", throttled.to_string()),
+            ("runs in the journal", counts.runs.to_string()),
+            ("exchanges in the journal", counts.exchanges.to_string()),
+        ];
+        let figures = figures.into_iter().map(|(figure, value)| columns! {"figure": figure, "value": value});
+        let figures = TextTable::new(figures).to_text("");
+        let verdict = if is_good {
+            "mirror and sandbox are equal"
+        } else {
+            "mirror and sandbox are NOT equal, or a change is not applied: this is a bug"
+        };
+        Ok((format!("\n{decided}\n{told}\n{figures}\n{verdict}\n"), is_good))
+    }
 }

@@ -50,8 +50,9 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
 fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {
     let columns = |row: &StockRow| {
         columns! {
-            "sku": row.sku, "warehouse": row.warehouse_id, "name": row.warehouse_name, "quantity": row.quantity,
-            "pending": row.pending_quantity, "age": age_cell(row.observed_at.as_deref(), now),
+            "sku": row.sku, "warehouse": row.warehouse_id, "name": row.warehouse_name,
+            "quantity": row.quantity, "pending": row.pending_quantity,
+            "age": age_cell(row.observed_at.as_deref(), now),
         }
     };
     TextTable::new(rows.iter().map(columns))

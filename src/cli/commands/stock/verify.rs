@@ -71,7 +71,8 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
     let rows = unexplained.into_iter().chain(explained).map(|row| {
         columns! {
             "sku": row.sku, "warehouse": row.warehouse_id, "mirror": row.mirror, "platform": row.service,
-            "difference": format!("{:+}", row.difference), "explained by": sentence_cell(row.explained_by.as_deref()),
+            "difference": format!("{:+}", row.difference),
+            "explained by": sentence_cell(row.explained_by.as_deref()),
         }
     });
     text + &TextTable::new(rows).to_section()

@@ -82,7 +82,10 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
 
 async fn list_missing_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.missing_skus().await?;
-    let columns = |row: &MissingSkuRow| columns! {"sku": row.sku, "missing since": Timestamp(row.since_ms), "tracked": row.is_tracked};
+    let columns = |row: &MissingSkuRow| {
+        let since = Timestamp(row.since_ms);
+        columns! {"sku": row.sku, "missing since": since, "tracked": row.is_tracked}
+    };
     let table = || TextTable::new(rows.iter().map(columns)).to_text("no SKU is missing at the platform");
     let json = |row: &MissingSkuRow| json!({"sku": row.sku, "missing_since": time_text(row.since_ms), "is_tracked": row.is_tracked});
     Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
