@@ -42,11 +42,12 @@ use self::commands::stock::{explain, levels, quantity, verify};
 use self::commands::tracked::{order, quarantine, sku};
 use self::output::OutputArgs;
 use crate::config::{ConfigError, KeyError};
+use crate::daemon::{ControlError, StartError};
 use crate::exec::JobError;
 use crate::present::ViewError;
-use crate::present::pages::StartPages;
+use crate::present::pages::{PagesError, StartPages};
 use crate::projection::ProjectionError;
-use crate::sandbox::SandboxOptions;
+use crate::sandbox::{SandboxError, SandboxOptions};
 use crate::store::{LockError, StoreError};
 use crate::telemetry::LoggingError;
 use clap::error::ErrorKind;
@@ -228,38 +229,55 @@ impl CommandFailure {
     }
 }
 
-macro_rules! failures_of {
-    ($($error:ty),+) => {$(
+/// Errors, each with the condition under which wrong usage or configuration is the cause.
+macro_rules! failures {
+    ($($error:ty: $is_usage:expr),+ $(,)?) => {$(
         impl From<$error> for CommandFailure {
             fn from(error: $error) -> Self {
-                Self::failed(error.to_string())
+                let is_usage: fn(&$error) -> bool = $is_usage;
+                Self::new(local_time::local_sentence(error.to_string()), if is_usage(&error) { 2 } else { 1 })
             }
         }
     )+};
 }
-failures_of!(KeyError, LockError, ProjectionError, JobError, LoggingError);
+
+failures! {
+    KeyError: |_| false,
+    LockError: |_| false,
+    ProjectionError: |_| false,
+    JobError: |_| false,
+    LoggingError: |_| false,
+    StoreError: has_moved,
+    ViewError: |error| match error {
+        ViewError::Store(error) => has_moved(error),
+        error => matches!(error, ViewError::Invalid(_)),
+    },
+    StartError: cannot_start,
+    ControlError: |error| matches!(error, ControlError::Start(error) if cannot_start(error)),
+    PagesError: |error| match error {
+        PagesError::Store(error) => has_moved(error),
+        error => matches!(error, PagesError::Invalid(_)),
+    },
+    SandboxError: |error| matches!(error, SandboxError::RemoteAddress(_)),
+}
+
+/// Returns true if only another configuration leads to the database.
+fn has_moved(error: &StoreError) -> bool {
+    matches!(error, StoreError::Moved { .. })
+}
+
+/// Returns true if the daemon cannot start with this configuration.
+fn cannot_start(error: &StartError) -> bool {
+    use StartError::{FileHangs, Key, OtherAccount, Store, Transport};
+    match error {
+        Store(error) => has_moved(error),
+        error => matches!(error, Key(_) | Transport(_) | FileHangs(..) | OtherAccount { .. }),
+    }
+}
 
 impl From<ConfigError> for CommandFailure {
     fn from(error: ConfigError) -> Self {
         Self::multiline(error.to_string(), 2)
-    }
-}
-
-impl From<StoreError> for CommandFailure {
-    fn from(error: StoreError) -> Self {
-        // Only another configuration leads to the database that moved.
-        let is_configuration = matches!(error, StoreError::Moved { .. });
-        Self::new(error.to_string(), if is_configuration { 2 } else { 1 })
-    }
-}
-
-impl From<ViewError> for CommandFailure {
-    fn from(error: ViewError) -> Self {
-        match error {
-            ViewError::Store(error) => error.into(),
-            ViewError::Invalid(why) => Self::usage(why),
-            error => Self::failed(local_time::local_sentence(error.to_string())),
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store, StoreErr
 use serde_json::{Value, json};
 
 #[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
+pub(crate) enum ExplainError {
     #[error("`{0}`: {1}")]
     InvalidSku(String, SkuError),
     #[error("`{0}` matches {1}, which differ only in case or blanks; name one of them exactly")]
@@ -31,7 +31,7 @@ pub enum ExplainError {
     Store(#[from] StoreError),
 }
 
-pub struct ExplainedSku {
+pub(crate) struct ExplainedSku {
     /// SKU in the platform's spelling where that is known.
     pub sku: String,
     /// Reason that the product's quantities are not pushed.
@@ -46,7 +46,11 @@ impl ExplainedSku {
     ///
     /// The exact spelling counts first, then the only SKU of the platform with this case key, as for a change
     /// (docs/rules.md 12).
-    pub async fn find(store: &Store, name: &str, warehouse: Option<i64>) -> Result<Self, ExplainError> {
+    pub(crate) async fn find(
+        store: &Store,
+        name: &str,
+        warehouse: Option<i64>,
+    ) -> Result<Self, ExplainError> {
         let sku = Sku::new(name).map_err(|error| ExplainError::InvalidSku(name.to_owned(), error))?;
         let known = store.explain_skus(&sku.case_key()).await?;
         let found = find_known(&known, name)?;
@@ -69,7 +73,7 @@ impl ExplainedSku {
         }
     }
 
-    pub fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
+    pub(crate) fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
         let levels: Vec<Value> = levels.iter().map(StockLevelExplanation::to_json).collect();
         json!({"sku": self.sku, "remark": self.remark, "stock_levels": levels})
     }
@@ -107,7 +111,7 @@ impl ExplainedSku {
         Ok(explanations)
     }
 
-    pub fn no_stock_text(&self) -> String {
+    pub(crate) fn no_stock_text(&self) -> String {
         let sku = &self.sku;
         match &self.remark {
             Some(remark) => format!("no stock level of {sku} is known: {remark}"),
@@ -154,7 +158,7 @@ fn not_pushed_reason(row: &KnownSku) -> Option<String> {
 
 /// History of one stock level, cut to its newest steps, with its current state.
 #[derive(Clone, Debug)]
-pub struct StockLevelExplanation {
+pub(crate) struct StockLevelExplanation {
     pub level: CurrentStockLevel,
     /// Number of steps that are cut off.
     pub earlier_steps: usize,
@@ -163,7 +167,7 @@ pub struct StockLevelExplanation {
 }
 
 impl StockLevelExplanation {
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let level = &self.level;
         let steps: Vec<Value> = self.steps.iter().map(ExplainStep::to_json).collect();
         json!({
@@ -174,7 +178,7 @@ impl StockLevelExplanation {
         })
     }
 
-    pub fn current_state_text(&self) -> String {
+    pub(crate) fn current_state_text(&self) -> String {
         let level = &self.level;
         let mut now = match (level.quantity, level.fact_ms, level.fact_exchange_id) {
             (Some(quantity), Some(at), Some(exchange)) => {

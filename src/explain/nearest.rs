@@ -22,7 +22,7 @@ impl<'a> NearestName<'a> {
         Self { text, key, best: None, slips_max, is_known: false }
     }
 
-    pub fn compare(&mut self, key: &str, shown: &str) {
+    pub(crate) fn compare(&mut self, key: &str, shown: &str) {
         let slips = strsim::osa_distance(&self.key, key);
         let is_better = self.best.as_ref().is_none_or(|(best, _)| slips < *best);
         self.is_known |= shown == self.text;
@@ -44,7 +44,7 @@ impl<'a> NearestName<'a> {
 }
 
 /// Searches the tracked SKUs for the nearest one of each text.
-pub async fn nearest_skus<'a>(
+pub(crate) async fn nearest_skus<'a>(
     store: &Store,
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<NearestName<'a>>, StoreError> {

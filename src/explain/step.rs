@@ -28,7 +28,7 @@ pub(crate) enum StepKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StepAuthor {
+pub(crate) enum StepAuthor {
     Tallyd,
     Others,
     /// Both: one read showed the sum.
@@ -40,7 +40,7 @@ pub enum StepAuthor {
 }
 
 impl StepAuthor {
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Tallyd => "tallyd",
             Self::Others => "others",
@@ -52,7 +52,7 @@ impl StepAuthor {
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct StepChange {
+pub(crate) struct StepChange {
     pub key: String,
     /// State; `None` for the change of an event.
     pub state: Option<String>,
@@ -62,7 +62,7 @@ pub struct StepChange {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct StepCall {
+pub(crate) struct StepCall {
     pub exchange: i64,
     pub operation: Option<String>,
     /// Verdict; `None`: in progress, or not known here.
@@ -99,7 +99,7 @@ impl ExplainStep {
         Self { kind, position, at: Timestamp(at_ms), ..Self::default() }
     }
 
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "position": self.position, "at": self.at.to_rfc3339(), "what": self.kind, "text": self.to_string(),
             "before": self.before, "after": self.after, "ours": self.ours, "others": self.others,

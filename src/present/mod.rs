@@ -3,23 +3,6 @@
 //!
 //! The command line and the page present the same values, so neither imports the other. This room reads the
 //! database and prints nothing. Each value that programs read has one function `…_json`; its fields are a contract.
-//!
-//! | file | subject |
-//! | --- | --- |
-//! | `sentence.rs` | the parts of sentences: text, times, commands |
-//! | `status.rs` | the health, with the figures behind it |
-//! | `call_budget.rs` | calls, waits and the bad-request budget of the account |
-//! | `call_demand.rs` | the schedules' demand beside the quota |
-//! | `daemon_state.rs` | the state of the daemon, on this host or another |
-//! | `change.rs` | a change with its history and evidence |
-//! | `listing.rs` | lists that both doors show |
-//! | `decisions.rs` | decisions on changes |
-//! | `tracked.rs` | tracked SKUs and orders |
-//! | `orders.rs` | tracked orders |
-//! | `runs.rs` | runs and journal entries |
-//! | `pages.rs` | the start of the page |
-//! | `pauses.rs` | pauses of jobs |
-//! | `queue.rs` | the insertion of changes |
 
 pub(crate) mod call_budget;
 pub(crate) mod call_demand;

@@ -25,6 +25,7 @@ pub(super) struct CsvImportArgs {
     partial: bool,
 }
 
+/// A parsed line: its number in the file, and its values by column.
 #[derive(Debug)]
 pub struct CsvRow {
     /// The line number in the file, from 1.
@@ -34,7 +35,7 @@ pub struct CsvRow {
 
 impl CsvRow {
     /// Returns the trimmed value of a column, if there is one. A text that a spreadsheet made of another is an error.
-    pub fn get(&self, column: &str) -> Result<Option<&str>, String> {
+    pub(crate) fn get(&self, column: &str) -> Result<Option<&str>, String> {
         let value = self.values.get(column).map(|value| value.trim()).filter(|value| !value.is_empty());
         match value.filter(|text| ruined::is_ruined(text)) {
             Some(text) => Err(format!(
@@ -79,6 +80,7 @@ pub struct CsvColumns {
     pub optional: &'static [&'static str],
 }
 
+/// The reason for which a file is refused: as a whole, or for its bad lines.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CsvRefusal {
     /// The file cannot be split into lines and columns that are known, or has no lines; a sentence.

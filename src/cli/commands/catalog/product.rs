@@ -7,7 +7,7 @@
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, columns, plain_line, print_error};
-use crate::cli::{CommandFailure, CommandResult, OutputArgs};
+use crate::cli::{CommandResult, OutputArgs};
 use crate::daemon::{ControlError, ControlRequest};
 use crate::present::listing::time_cell;
 use crate::store::{ProductRow, Store, StoreError};
@@ -40,15 +40,6 @@ pub(in crate::cli) struct ProductFindArgs {
     upc: Vec<String>,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-impl From<ControlError> for CommandFailure {
-    fn from(error: ControlError) -> Self {
-        match error {
-            ControlError::Start(error) => error.into(),
-            error => Self::failed(error.to_string()),
-        }
-    }
 }
 
 pub(in crate::cli) async fn product_command(context: &CliContext, command: Command) -> CommandResult {

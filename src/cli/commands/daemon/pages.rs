@@ -3,7 +3,7 @@
 use super::run::wait_for_interrupt;
 use crate::cli::context::CliContext;
 use crate::cli::{CommandFailure, CommandResult, logging, output};
-use crate::present::pages::{PagesError, PagesOptions, StartPages};
+use crate::present::pages::{PagesOptions, StartPages};
 use clap::Args;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -20,16 +20,6 @@ pub(in crate::cli) struct WebArgs {
     /// Open the page in the browser of this desktop
     #[arg(long)]
     open: bool,
-}
-
-impl From<PagesError> for CommandFailure {
-    fn from(error: PagesError) -> Self {
-        match error {
-            PagesError::Store(error) => error.into(),
-            PagesError::Invalid(why) => Self::usage(why),
-            error @ (PagesError::Key(_) | PagesError::System(_)) => Self::failed(error.to_string()),
-        }
-    }
 }
 
 pub(in crate::cli) async fn web_command(

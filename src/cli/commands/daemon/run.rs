@@ -6,7 +6,7 @@ use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
 use crate::client::run_aside;
 use crate::config::Config;
-use crate::daemon::{self, Daemon, StartError, SystemClock};
+use crate::daemon::{self, Daemon, SystemClock};
 use crate::telemetry::{LogHandle, event};
 use clap::Args;
 use std::path::PathBuf;
@@ -21,19 +21,6 @@ pub(in crate::cli) struct DaemonRunArgs {
     /// Run each enabled job once, drain the outbox, then exit
     #[arg(long)]
     once: bool,
-}
-
-impl From<StartError> for CommandFailure {
-    fn from(error: StartError) -> Self {
-        match error {
-            StartError::Key(_)
-            | StartError::Transport(_)
-            | StartError::FileHangs(..)
-            | StartError::OtherAccount { .. } => Self::usage(error.to_string()),
-            StartError::Store(error) => error.into(),
-            error => Self::failed(error.to_string()),
-        }
-    }
 }
 
 pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
 use crate::present::pages::{PagesOptions, RunningPages, StartPages};
-use crate::sandbox::{SandboxError, SandboxOptions, start_sandbox};
+use crate::sandbox::{SandboxOptions, start_sandbox};
 use crate::store::Store;
 use crate::telemetry::LogFormat;
 use clap::Args;
@@ -51,13 +51,6 @@ pub(in crate::cli) struct DemoArgs {
     /// Demonstrate a takeover: two daemons on this PostgreSQL server, of which the leader is killed in the middle
     #[arg(long, value_name = "URL", conflicts_with_all = ["keep", "resume"])]
     standby: Option<String>,
-}
-
-impl From<SandboxError> for CommandFailure {
-    fn from(error: SandboxError) -> Self {
-        let code = if matches!(error, SandboxError::RemoteAddress(_)) { 2 } else { 1 };
-        Self::new(error.to_string(), code)
-    }
 }
 
 pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages) -> CommandResult {
