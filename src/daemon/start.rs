@@ -26,11 +26,10 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
-/// one.
+/// The time limit for the checkpoint of the write-ahead log at shutdown. The
+/// next start repeats a skipped one.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A daemon that is started but does not work yet.
 pub struct Daemon {
     pub(super) context: JobContext,
     pub(crate) config: Config,
@@ -39,7 +38,6 @@ pub struct Daemon {
     _lock: DatabaseLock,
 }
 
-/// A database that is open, with the session that begins in it.
 struct OpenedDatabase {
     store: Store,
     limiter: Limiter,
@@ -50,16 +48,14 @@ struct OpenedDatabase {
 }
 
 impl Daemon {
-    /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
-    ///
-    /// # Errors
-    /// Fails with [`StartError::Led`] if another host's daemon leads the schema of a server.
+    /// Takes the lock, opens the database, recovers interrupted work and restores the limiter. Fails with
+    /// [`StartError::Led`] if another host's daemon leads the schema of a server.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         Self::start_with_options(config, clock, StoreOptions::default()).await
     }
 
-    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk, and stands by while another
-    /// host's daemon leads.
+    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk, and stands
+    /// by while another host's daemon leads.
     pub async fn start_or_stand_by(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let options = StoreOptions { retries_forever: true, stands_by: true, ..StoreOptions::default() };
         Self::start_with_options(config, clock, options).await
@@ -117,8 +113,8 @@ impl Daemon {
         daemon.check_verified(verified).await
     }
 
-    /// Returns the daemon, unless its database belongs to another account. If the account could not be
-    /// checked, only probes are sent.
+    /// Returns the daemon, unless its database belongs to another account. If the account could not
+    /// be checked, only probes are sent.
     async fn check_verified(self, verified: Result<(), StartError>) -> Result<Self, StartError> {
         match verified {
             Ok(()) => Ok(self),
@@ -154,14 +150,12 @@ impl Daemon {
         AccountIdentity { base_url: self.config.service.base_url.clone(), integration_key }
     }
 
-    /// Returns the context of the jobs.
     pub fn context(&self) -> &JobContext {
         &self.context
     }
 
-    /// Probes a refused key once and lifts the refusal if the platform accepts the key.
-    ///
-    /// For a simulation, which has its own loop.
+    /// Probes a refused key once and lifts the refusal if the platform accepts the key. For a
+    /// simulation, which has its own loop.
     pub fn probe_key(&self) -> impl Future<Output = Result<bool, StartError>> + Send + use<> {
         let (context, account) = (self.context.clone(), self.account_identity());
         async move {
@@ -174,15 +168,14 @@ impl Daemon {
         }
     }
 
-    /// Works until `stop`, then drains and closes.
-    ///
-    /// A configuration from `reload` is applied without dropping a call.
+    /// Works until `stop`, then drains and closes. A configuration from `reload`
+    /// is applied without dropping a call.
     pub async fn run(
         mut self,
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let (mut driver, due_jobs) =
+        let (driver, due_jobs) =
             ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
                 .await?;
         let (context, transport) = (self.context.clone(), self.transport.clone());
@@ -208,7 +201,7 @@ impl Daemon {
                 () = stop.cancelled() => break,
                 reloaded = self.reload_with_retry(&config, &mut supervisor) => reloaded?,
             }
-            driver.replace_schedules(config.jobs.enabled_schedules()).await?;
+            driver.replace_schedules(config.jobs.enabled_schedules());
             self.config = config;
             systemd::notify_ready("working, with the configuration just read");
         }
@@ -223,9 +216,8 @@ impl Daemon {
         }
     }
 
-    /// Returns true if this process no longer leads the schema that it led.
-    ///
-    /// For a simulation, which has its own loop.
+    /// Returns true if this process no longer leads the schema that it led. For a
+    /// simulation, which has its own loop.
     pub fn has_lost_lead(&self) -> bool {
         self.heartbeat.has_ended()
     }
@@ -236,7 +228,6 @@ impl Daemon {
         self.context.store.close().await
     }
 
-    /// Applies a new configuration, and retries after a transient error of the database.
     async fn reload_with_retry(
         &self,
         config: &Config,
@@ -423,7 +414,6 @@ async fn restore_limiter(
     Ok((limiter, refusal))
 }
 
-/// Returns the stored state, or the default if another version of the program wrote an unreadable one.
 fn parse_limiter_state(text: &str) -> LimiterState {
     serde_json::from_str(text).unwrap_or_else(|error| {
         tracing::warn!(

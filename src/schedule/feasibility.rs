@@ -8,38 +8,25 @@
 use crate::model::JobKind;
 use std::time::Duration;
 
-/// The demand of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobDemand {
-    /// The job.
     pub kind: JobKind,
-    /// The number of calls of one run.
     pub calls: f64,
-    /// The longest time between two runs.
     pub interval: Duration,
 }
 
-/// The calls that a job gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct JobAllotment {
-    /// The job.
     pub kind: JobKind,
-    /// The number of calls of one run.
     pub calls: f64,
-    /// The calls a minute that the schedule asks for.
     pub requested: f64,
-    /// The calls a minute that the job gets.
     pub granted: f64,
-    /// The maximum age of its facts.
     pub max_age: Duration,
 }
 
-/// The schedules' demand beside the quota.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScheduleFit {
-    /// The jobs, in the given order.
     pub rows: Vec<JobAllotment>,
-    /// The sum of all demands, in calls a minute.
     pub requested: f64,
     /// The calls a minute left over; negative if the demand exceeds the quota.
     pub headroom: f64,
@@ -47,7 +34,6 @@ pub(crate) struct ScheduleFit {
     pub skipped_first: Option<JobKind>,
 }
 
-/// Compares the demands with `limit` calls a minute.
 pub(crate) fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
     let requested: Vec<f64> = demands.iter().map(per_minute).collect();
     let cap = fair_cap(&requested, limit);

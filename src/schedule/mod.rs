@@ -16,5 +16,4 @@ mod rule;
 
 pub(crate) use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
 pub use occurrence::JobOccurrences;
-pub use rule::ScheduleError;
-pub use rule::{MissedPolicy, Schedule};
+pub use rule::{MissedPolicy, Schedule, ScheduleError};

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 /// The start of the sample of a schedule's gaps: 2026-01-01, so that the result depends only on the schedule.
 const SAMPLE_FROM: Timestamp = Timestamp(1_767_225_600_000);
-const HOUR: Duration = Duration::from_hours(1);
 
 code_enum! {
     /// The policy for an occurrence that passed while no daemon could run it.
@@ -43,12 +42,7 @@ pub struct Schedule {
 pub enum ScheduleError {
     /// The number of fields is not six.
     #[error("a schedule has six fields (second minute hour day month weekday), this one has {found}{hint}")]
-    Fields {
-        /// The number of fields found.
-        found: usize,
-        /// The likely fix, or nothing.
-        hint: String,
-    },
+    Fields { found: usize, hint: String },
     /// A field has an invalid value.
     #[error("the cron expression is not understood: {0}")]
     Expression(String),
@@ -58,24 +52,16 @@ pub enum ScheduleError {
     /// The time zone is not in the zone database.
     #[error("there is no time zone named `{0}`; write one such as `Europe/Berlin` or `UTC`")]
     Timezone(String),
-    /// Two occurrences could swap places.
     #[error("a jitter of {jitter:?} reaches into the next occurrence, at times only {gap:?} later")]
-    Jitter {
-        /// The configured jitter.
-        jitter: Duration,
-        /// The shortest gap found.
-        gap: Duration,
-    },
+    Jitter { jitter: Duration, gap: Duration },
     /// The jitter has a fraction of a second; ticks fall on whole seconds.
     #[error("jitter is counted in whole seconds")]
     Fraction,
 }
 
 impl Schedule {
-    /// Parses a schedule; `timezone` is a name of the zone database.
-    ///
-    /// # Errors
-    /// Names the part that cannot be used, and a valid form.
+    /// Parses a schedule; `timezone` is a name of the zone database. Names the part that cannot
+    /// be used, and a valid form.
     pub fn parse(
         expression: &str,
         timezone: &str,
@@ -97,7 +83,6 @@ impl Schedule {
         &self.expression
     }
 
-    /// Returns the zone's name.
     pub fn timezone(&self) -> &'static str {
         self.timezone.name()
     }
@@ -118,10 +103,8 @@ impl Schedule {
         Some(Timestamp(found.timestamp_millis()))
     }
 
-    /// Returns the start of the occurrence due at `due`.
-    ///
-    /// The offset is a hash of job and due time. So every reader of the configuration computes the same
-    /// start, and a restart does not change it.
+    /// Returns the start of the occurrence due at `due`. The offset is a hash of job and due time. So every
+    /// reader of the configuration computes the same start, and a restart does not change it.
     pub(crate) fn start_of(&self, job: JobKind, due: Timestamp) -> Timestamp {
         let offset = match self.jitter.as_secs() {
             0 => 0,
@@ -149,17 +132,14 @@ impl Schedule {
         self.last_due(due.minus(Duration::from_secs(1)))
     }
 
-    /// Returns true if an occurrence after `last_due`, the last one that ran, was missed.
-    ///
-    /// An occurrence whose start is still to come is not missed.
+    /// Returns true if an occurrence after `last_due`, the last one that ran, was missed. An occurrence whose
+    /// start is still to come is not missed.
     pub fn has_missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
         self.latest_started(job, now).is_some_and(|due| due > last_due)
     }
 
-    /// Returns the due time to run at once at a start of the daemon.
-    ///
-    /// A job that never ran counts as missed, so that a new mirror is filled at once. Any number of missed
-    /// occurrences leads to one run.
+    /// Returns the due time to run at once at a start of the daemon. A job that never ran counts as missed,
+    /// so that a new mirror is filled at once. Any number of missed occurrences leads to one run.
     pub fn catch_up(&self, job: JobKind, last_due: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let due = self.latest_started(job, now)?;
         let owed = self.missed == MissedPolicy::RunOnce && last_due.is_none_or(|last| due > last);
@@ -167,14 +147,13 @@ impl Schedule {
     }
 
     /// Returns the longest time between two consecutive due times; data older than twice this is stale.
-    ///
     /// Sampled over a year from a fixed day, so nights, weekends and short months count. Gaps that only a
     /// leap year has are not seen.
     pub(crate) fn interval_hint(&self) -> Duration {
         if self.repeats_daily() {
-            return self.longest_gap(SAMPLE_FROM.plus(DAY * 2), HOUR);
+            return self.longest_gap(SAMPLE_FROM.plus(DAY * 2), Duration::from_hours(1));
         }
-        let hourly = self.longest_gap(SAMPLE_FROM.plus(DAY * 14), HOUR);
+        let hourly = self.longest_gap(SAMPLE_FROM.plus(DAY * 14), Duration::from_hours(1));
         hourly.max(self.longest_gap(SAMPLE_FROM.plus(DAY * 400), DAY))
     }
 
@@ -211,9 +190,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns the zone and the settings for `tallyd check`, which shows the next starts too.
-    ///
-    /// The library's words for an expression are left out: they say *every 90 minutes* for `*/90`, which starts hourly.
+    /// Returns the zone and the settings for `tallyd check`, which shows the next starts too. The library's words for
+    /// an expression are left out: they say *every 90 minutes* for `*/90`, which starts hourly.
     pub(crate) fn check_description(&self) -> String {
         let mut text = self.timezone.name().to_owned();
         if !self.jitter.is_zero() {
@@ -226,8 +204,8 @@ impl Schedule {
         text
     }
 
-    /// Formats a time in the schedule's zone, with the offset, which tells the halves of a repeated hour
-    /// apart.
+    /// Formats a time in the schedule's zone, with the offset, which tells the
+    /// halves of a repeated hour apart.
     pub(crate) fn format_local(&self, at: Timestamp) -> String {
         self.local_time(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
     }

@@ -7,39 +7,29 @@ use tallyd::schedule::{JobOccurrences, Schedule};
 
 /// The schedules of one start of the daemon.
 pub struct Timetable {
-    rows: Vec<(JobOccurrences, Option<Timestamp>)>,
+    jobs: Vec<JobOccurrences>,
 }
 
 impl Timetable {
     pub fn new(schedules: Vec<(JobKind, Schedule)>, now: Timestamp) -> Self {
-        let row = |(kind, schedule)| {
-            let occurrences = JobOccurrences::new(kind, schedule);
-            let next = occurrences.next_start(now);
-            (occurrences, next)
-        };
-        Self { rows: schedules.into_iter().map(row).collect() }
+        let jobs = schedules.into_iter().map(|(kind, schedule)| JobOccurrences::new(kind, schedule, now));
+        Self { jobs: jobs.collect() }
     }
 
     /// Returns the calendar time of the next start.
     pub fn next(&self) -> Option<Timestamp> {
-        self.rows.iter().filter_map(|(_, next)| *next).min()
+        self.jobs.iter().filter_map(JobOccurrences::next_start).min()
     }
 
     /// Returns the jobs due now with their due times; each due time is returned once.
     pub fn due(&mut self, now: Timestamp) -> Vec<(JobKind, Timestamp, Option<Timestamp>)> {
-        let mut due = Vec::new();
-        for (occurrences, next) in self.rows.iter_mut().filter(|(_, next)| next.is_some_and(|at| at <= now)) {
-            *next = occurrences.next_start(now);
-            due.extend(occurrences.take_due(now).map(|at| (occurrences.job, at, *next)));
-        }
-        due
+        let due = |job: &mut JobOccurrences| job.take_due(now).map(|at| (job.job, at, job.next_start()));
+        self.jobs.iter_mut().filter_map(due).collect()
     }
 
-    /// Brings forward the starts that belong to a time before the calendar was set back.
+    /// Recomputes the due times if the calendar was set back.
     pub fn look(&mut self, now: Timestamp) {
-        for (occurrences, next) in &mut self.rows {
-            *next = (*next).min(occurrences.next_start(now));
-        }
+        self.jobs.iter_mut().for_each(|job| job.bring_forward(now));
     }
 
     /// Returns the jobs that a start of the daemon runs once after downtime.
@@ -48,7 +38,7 @@ impl Timetable {
         now: Timestamp,
         last: impl Fn(JobKind) -> Option<Timestamp>,
     ) -> Vec<(JobKind, Timestamp)> {
-        let jobs = self.rows.iter().map(|(occurrences, _)| (occurrences.job, &occurrences.schedule));
+        let jobs = self.jobs.iter().map(|job| (job.job, &job.schedule));
         jobs.filter_map(|(job, schedule)| Some((job, schedule.catch_up(job, last(job), now)?))).collect()
     }
 }

@@ -131,7 +131,7 @@ fn two_days_show_the_longest_gap_of_a_schedule_that_repeats_daily() {
     let fields = seconds.iter().flat_map(|second| minutes.map(|minute| format!("{second} {minute}")));
     for expression in fields.flat_map(|fields| hours.map(|hour| format!("{fields} {hour} * * *"))) {
         let schedule = schedule(&expression, "UTC");
-        let hourly = schedule.longest_gap(SAMPLE_FROM.plus(DAY * 14), HOUR);
+        let hourly = schedule.longest_gap(SAMPLE_FROM.plus(DAY * 14), Duration::from_hours(1));
         let over_a_year = hourly.max(schedule.longest_gap(SAMPLE_FROM.plus(DAY * 400), DAY));
         assert_eq!(schedule.interval_hint(), over_a_year, "{expression}");
     }
