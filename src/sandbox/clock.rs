@@ -11,6 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
 
+pub(super) const DAY_MS: i64 = 24 * 3_600_000;
+
 /// A source of time in milliseconds, with an offset that only grows.
 pub struct SandboxClock {
     source: Box<dyn Fn() -> i64 + Send + Sync>,
@@ -70,9 +72,8 @@ pub(super) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     (earlier.year(), earlier.month())
 }
 
-/// Parses a date or date-time: `2026-11-21`, with a time, with or without a zone.
-///
-/// Without a zone it is UTC. `None` if it is neither.
+/// Parses a date or date-time: `2026-11-21`, with a time, with or without a zone. Without a zone it is
+/// UTC. `None` if it is neither.
 pub(super) fn parse_date(text: &str) -> Option<i64> {
     if let Ok(with_zone) = DateTime::parse_from_rfc3339(text) {
         return Some(with_zone.timestamp_millis());

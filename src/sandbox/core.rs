@@ -50,9 +50,6 @@ pub struct SandboxCore {
 
 impl SandboxCore {
     /// Opens the database, and generates the company of the seed if the database is empty.
-    ///
-    /// # Errors
-    /// If the database cannot be opened, migrated or filled.
     pub async fn open(options: &SandboxOptions, clock: SandboxClock) -> Result<Self, SandboxError> {
         let store = SandboxStore::open(options.data.as_deref()).await?;
         let mut database = store.write_connection().await;
@@ -94,7 +91,6 @@ impl SandboxCore {
         &self.accounts.headers
     }
 
-    /// Returns the sandbox's clock.
     pub fn clock(&self) -> &SandboxClock {
         &self.clock
     }

@@ -13,19 +13,13 @@ use super::platform::sales::{self, OrderPlacement, SaleLine};
 /// A stock level of the default company: a product that is no kit, in a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx_macros::FromRow)]
 pub struct SandboxStockLevel {
-    /// SKU of the product.
     pub sku: String,
-    /// Id of the warehouse.
     pub warehouse_id: i64,
-    /// Units on hand.
     pub quantity: i64,
 }
 
 impl SandboxCore {
     /// Returns the stock levels of the default company, by SKU and warehouse. Kits have no stock of their own.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn stock_levels(&self) -> Result<Vec<SandboxStockLevel>, SandboxError> {
         let levels = "SELECT p.sku, l.warehouse_id, l.quantity
                         FROM link l JOIN product p ON p.id = l.product_id JOIN company c ON c.id = p.company_id
@@ -34,9 +28,6 @@ impl SandboxCore {
     }
 
     /// Returns all SKUs of the default company, including kits, in the order of creation.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn all_skus(&self) -> Result<Vec<String>, SandboxError> {
         let skus = "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id
                      WHERE c.is_default ORDER BY p.id";
@@ -44,9 +35,6 @@ impl SandboxCore {
     }
 
     /// Returns all orders of the default company, in the order of placement.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn order_ids(&self) -> Result<Vec<i64>, SandboxError> {
         let ids = "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id
                     WHERE c.is_default ORDER BY o.id";
@@ -54,9 +42,7 @@ impl SandboxCore {
     }
 
     /// Places an order of the default company, which lowers the stock, and returns its id.
-    ///
-    /// # Errors
-    /// [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
+    /// Fails with [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         let lines: Vec<_> = lines.iter().map(|(sku, quantity)| SaleLine::new(*sku, *quantity)).collect();
         let company_id = company_of_key(self, None)?;
@@ -64,18 +50,14 @@ impl SandboxCore {
     }
 
     /// Sells from a stock level of the default company without an order, and returns the quantity left.
-    ///
-    /// # Errors
-    /// [`SandboxError::Refused`] if the stock level is unknown or too small.
+    /// Fails with [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
         let company_id = company_of_key(self, None)?;
         Ok(self.sell_units_of(company_id, &SaleLine::new(sku, quantity), warehouse_id).await?)
     }
 
-    /// Drops the answer of the next call of an operation, after the call was done.
-    ///
-    /// # Errors
-    /// [`SandboxError::Refused`] if there is no such operation.
+    /// Drops the answer of the next call of an operation, after the call was done. [`SandboxError::Refused`]
+    /// if there is no such operation.
     pub fn lose_next_answer(&self, operation: &str) -> Result<(), SandboxError> {
         let fault = json!({ "Operation": operation, "Drop": "after", "Times": 1 });
         add_faults(self, &fault.to_string().into())?;

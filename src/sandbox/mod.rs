@@ -10,7 +10,7 @@
 //! 1. `http/server.rs`: sockets
 //! 2. `http/origin.rs`: no web pages
 //! 3. `control.rs`: routing to the control plane
-//! 4. `core.rs`: the gates, with `platform/account.rs`, `platform/throttle.rs` and `faults/`
+//! 4. `core.rs`: the gates, with `platform/account.rs`, `platform/throttle.rs` and `faults.rs`
 //! 5. `operations/mod.rs`: the table of operations
 //! 6. the operation's file, with `store.rs` and wire.sql
 //!
@@ -52,9 +52,8 @@ pub use in_process::SandboxStockLevel;
 pub use platform::call_log::LoggedCall;
 pub(crate) use seed::catalog::SKUS_MIN;
 
-/// Longest time that [`Sandbox::stop`] waits for calls in flight.
-///
-/// Without the limit, half a request head on an open connection would block the stop forever.
+/// Longest time that [`Sandbox::stop`] waits for calls in flight. Without the limit, half a request head on
+/// an open connection would block the stop forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The configuration of a sandbox, and the arguments of `tallyd sandbox`.
@@ -140,23 +139,10 @@ pub enum SandboxError {
         "the sandbox does not listen on {0}: anyone on the network could use it; add --allow-remote to do so"
     )]
     RemoteAddress(SocketAddr),
-    /// The address cannot be bound.
     #[error("the sandbox cannot listen on {at}: {cause}; choose another address with --listen")]
-    Listen {
-        /// Requested address.
-        at: SocketAddr,
-        /// The host's error.
-        cause: std::io::Error,
-    },
-    /// The database cannot be opened.
+    Listen { at: SocketAddr, cause: std::io::Error },
     #[error("the sandbox cannot open its database ({at}): {cause}; is another sandbox using it?")]
-    Open {
-        /// File, or "in memory".
-        at: String,
-        /// The database's error.
-        cause: sqlx::Error,
-    },
-    /// The database failed later.
+    Open { at: String, cause: sqlx::Error },
     #[error("the sandbox's database failed: {0}")]
     Database(#[from] sqlx::Error),
     /// The sandbox refused an order or a sale.
@@ -184,10 +170,7 @@ pub struct Sandbox {
     serving: AbortOnDropHandle<()>,
 }
 
-/// Starts a sandbox on `options.listen`.
-///
-/// # Errors
-/// If the address is not allowed or cannot be bound, or the database cannot be opened.
+/// Starts a sandbox on `options.listen`, which must be a loopback address unless remote callers are allowed.
 pub async fn start_sandbox(options: SandboxOptions) -> Result<Sandbox, SandboxError> {
     if !options.listen.ip().is_loopback() && !options.allow_remote {
         return Err(SandboxError::RemoteAddress(options.listen));
@@ -198,9 +181,6 @@ pub async fn start_sandbox(options: SandboxOptions) -> Result<Sandbox, SandboxEr
 }
 
 /// Starts a sandbox on a bound listener and ignores `options.listen`.
-///
-/// # Errors
-/// If the database cannot be opened, or the listener has no address.
 pub(crate) async fn start_on(
     listener: TcpListener,
     options: &SandboxOptions,

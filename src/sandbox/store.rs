@@ -24,10 +24,8 @@ use super::SandboxError;
 static MIGRATIONS: Migrator = sqlx_macros::migrate!("migrations/sandbox");
 /// Prepared statements per connection: enough for all statements of the sandbox.
 const STATEMENT_CACHE_SIZE: usize = 200;
-/// Number of reading connections, so that a statement can travel while another runs.
-///
-/// Each further connection costs about 6 MiB with lookups of 1000 SKUs (its pages, and the answers of its
-/// thread).
+/// Number of reading connections, so that a statement can travel while another runs. Each further connection
+/// costs about 6 MiB with lookups of 1000 SKUs (its pages, and the answers of its thread).
 const READ_CONNECTIONS: u32 = 2;
 /// Longest wait for the lock: a sandbox that has just ended may still be closing the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);

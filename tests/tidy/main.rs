@@ -151,8 +151,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sqlx_macros", &["src/store/", "src/sandbox/"]),
     ("sqlx::sqlite", &["src/store/engine/", "src/sandbox/"]),
     ("axum", &["src/sandbox/", "src/web/"]),
-    ("hyper", &["src/web/server.rs"]),
-    ("hyper_util", &["src/web/server.rs"]),
+    ("hyper", &["src/web/server.rs", "src/sandbox/http/server.rs"]),
+    ("hyper_util", &["src/web/server.rs", "src/sandbox/http/server.rs"]),
     ("maud", &["src/web/"]),
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs", "src/sandbox/mod.rs"]), // the options of the sandbox are its command's

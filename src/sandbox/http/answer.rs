@@ -13,16 +13,12 @@ const INTERNAL_ERROR_MESSAGE: &str =
 
 pub(crate) type HandlerResult = Result<String, SandboxRefusal>;
 
-/// The outcome of a request.
 #[derive(Debug)]
 pub enum SandboxAnswer {
-    /// Sent unchanged.
     Full(Response<Bytes>),
     /// Cut: the head and the first `keep` bytes of the body are sent, then the connection is closed.
-    ///
     /// `Content-Length` states the complete body (fault `Truncate`).
     Cut {
-        /// Complete response.
         response: Response<Bytes>,
         /// Bytes of the body to send.
         keep: usize,

@@ -42,10 +42,8 @@ fn host_name(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// Returns true for a trusted host name.
-///
-/// DNS cannot redirect addresses, and no other party owns `localhost` or names without a dot. Other names
-/// must be configured.
+/// Returns true for a trusted host name. DNS cannot redirect addresses, and no other party owns `localhost`
+/// or names without a dot. Other names must be configured.
 fn is_trusted_host(name: &str, hosts: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     name.parse::<IpAddr>().is_ok()

@@ -13,9 +13,8 @@ use super::answer::{SandboxRefusal, list_envelope_with};
 use super::request::parse_whole;
 
 /// Builds the statement of a page: the number of all records, and the page's records as a JSON array.
-///
-/// Parameters: owner of the records (?1), size (?2) and offset (?3) of the page, then those of the filter.
-/// `+ 0` is necessary, because SQLite plans with the value of a bare parameter behind LIMIT. It would prepare
+/// Parameters: owner of the records (?1), size (?2) and offset (?3) of the page, then those of the filter. `+
+/// 0` is necessary, because SQLite plans with the value of a bare parameter behind LIMIT. It would prepare
 /// the statement again at every call, which took half of the time of a list.
 macro_rules! page_of {
     ($records:literal order by $order:literal) => {

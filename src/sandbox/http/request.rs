@@ -22,9 +22,8 @@ use super::answer::SandboxRefusal;
 /// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
 pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum entries of a call that creates shipments or submits tracking.
-///
-/// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
+/// Maximum entries of a call that creates shipments or submits tracking. docs/interface.md has no maximum,
+/// but the answer echoes each entry and must have a bound.
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 
 /// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
@@ -146,9 +145,7 @@ impl<'de> Deserialize<'de> for WholeNumber {
     }
 }
 
-/// A JSON object as `T`.
-///
-/// serde alone would also accept an array, field by field in the order of the struct.
+/// A JSON object as `T`. serde alone would also accept an array, field by field in the order of the struct.
 #[derive(Debug, Serialize)]
 pub(crate) struct StrictObject<T>(pub(crate) T);
 

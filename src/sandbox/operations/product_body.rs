@@ -151,9 +151,8 @@ impl ProductBody {
         issues
     }
 
-    /// Returns the issues of the body and those against the company's records.
-    ///
-    /// `own_id` is the product itself in an update.
+    /// Returns the issues of the body and those against the company's records. `own_id` is
+    /// the product itself in an update.
     pub(crate) async fn all_issues(
         &self,
         db: &mut SqliteConnection,
@@ -194,9 +193,8 @@ pub(crate) async fn duplicate_issue(
     Ok(other.map(|_| format!("A product with the SKU '{sku}' exists already.")))
 }
 
-/// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters.
-///
-/// A URI over http needs a host.
+/// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters. A
+/// URI over http needs a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

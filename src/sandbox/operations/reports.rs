@@ -34,9 +34,8 @@ const BUSINESS_HEALTH: &str = page_of!(
     order by "year DESC, month DESC"
 );
 
-/// The sandbox has no purchase orders, work orders or listing queue: their counts are 0.
-///
-/// The last count is answered under both spellings of docs/interface.md.
+/// The sandbox has no purchase orders, work orders or listing queue: their counts are 0. The last count is
+/// answered under both spellings of docs/interface.md.
 const WORK_QUEUE: &str = "\
     WITH open_order AS (
         SELECT o.id, o.state,

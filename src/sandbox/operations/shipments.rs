@@ -35,7 +35,6 @@ struct ShippableLine {
     id: i64,
     warehouse_id: i64,
     quantity: i64,
-    /// `QuantityNotTiedToShipment`.
     untied: i64,
 }
 

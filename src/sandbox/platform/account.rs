@@ -52,9 +52,8 @@ impl CompanyAccounts {
         lock_mutex(&self.by_key).get(key).cloned()
     }
 
-    /// Applies rule 1: the gateway key must be correct and the integration key known.
-    ///
-    /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
+    /// Applies rule 1: the gateway key must be correct and the integration key known. A quantity update with
+    /// an unknown key is answered 400 (rule 4), without a key 403 like all operations.
     pub(crate) fn identify_caller(
         &self,
         operation: &SandboxOperation,

@@ -11,7 +11,6 @@ use crate::sandbox::lock_mutex;
 /// Maximum number of logged calls: a day and a half at the default rate.
 const CALLS_MAX: usize = 262_144;
 
-/// A call of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedCall {
     /// Operation, as docs/interface.md writes it: `GET /api/Shipments/{shipmentid}/LineItems`.

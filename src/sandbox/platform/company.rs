@@ -85,10 +85,8 @@ async fn create_default_company(
     seed.fill_history(options.orders).await
 }
 
-/// Creates a small company and returns its id and its integration key.
-///
-/// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
-/// no products.
+/// Creates a small company and returns its id and its integration key. It has a default warehouse (and a
+/// second warehouse with multi-warehousing), a supplier, a storefront and no products.
 pub(crate) async fn add_company(
     db: &mut SqliteConnection,
     company: &CompanyDefinition,

@@ -31,9 +31,7 @@ impl SaleLine {
 pub(crate) struct OrderPlacement<'a> {
     pub(crate) company_id: i64,
     pub(crate) lines: &'a [SaleLine],
-    /// [`super::contact::ContactBody`] in JSON.
     pub(crate) customer: Value,
-    /// State, as in table `sales_order`.
     pub(crate) state: &'a str,
     pub(crate) placed_at_ms: i64,
 }
@@ -157,10 +155,7 @@ async fn take_units(
     Ok(taken)
 }
 
-/// Takes `wanted` units from the warehouses in their order.
-///
-/// # Errors
-/// The available units, if they are fewer.
+/// Takes `wanted` units from the warehouses in their order. Fails with the available units, if they are fewer.
 fn distribute_units(product_id: i64, wanted: i64, stocks: &[(i64, i64)]) -> Result<Vec<TakenUnits>, i64> {
     let mut missing = wanted;
     let mut taken = Vec::new();

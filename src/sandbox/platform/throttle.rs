@@ -14,11 +14,9 @@ use std::sync::Mutex;
 
 use axum::http::{StatusCode, header};
 
+use crate::sandbox::clock::DAY_MS;
 use crate::sandbox::http::answer::SandboxRefusal;
 use crate::sandbox::lock_mutex;
-
-const MINUTE_MS: i64 = 60_000;
-const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlatformLimits {
@@ -54,9 +52,8 @@ impl PlatformThrottle {
         Self { limits, accounts: Mutex::default() }
     }
 
-    /// Admits a call, or returns the refusal with the longest wait.
-    ///
-    /// The bad-request limit comes first, then the rate, then the concurrency.
+    /// Admits a call, or returns the refusal with the longest wait. The bad-request limit comes first,
+    /// then the rate, then the concurrency.
     pub(crate) fn admit_call(
         &self,
         company_id: i64,
@@ -74,7 +71,7 @@ impl PlatformThrottle {
                 SandboxRefusal::forbidden(message).with_header(header::RETRY_AFTER, &wait.to_string())
             );
         }
-        if let Some(wait) = wait_seconds(&mut usage.calls, limits.calls_per_minute, MINUTE_MS, now_ms) {
+        if let Some(wait) = wait_seconds(&mut usage.calls, limits.calls_per_minute, 60_000, now_ms) {
             let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
             return Err(too_many(&message).with_header(header::RETRY_AFTER, &wait.to_string()));
         }
@@ -108,9 +105,8 @@ impl Drop for PlatformSlot<'_> {
     }
 }
 
-/// Removes times that left the window and returns the wait until another call fits.
-///
-/// The wait is in whole seconds, at least 1. `None` means that the next call fits now.
+/// Removes times that left the window and returns the wait until another call fits. The wait is in whole
+/// seconds, at least 1. `None` means that the next call fits now.
 fn wait_seconds(times: &mut VecDeque<i64>, limit: usize, window_ms: i64, now_ms: i64) -> Option<i64> {
     while times.front().is_some_and(|at| *at <= now_ms - window_ms) {
         times.pop_front();

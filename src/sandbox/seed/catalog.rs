@@ -125,9 +125,8 @@ impl CompanySeed<'_> {
         Ok(ids)
     }
 
-    /// Links every product to every warehouse.
-    ///
-    /// A tenth of the stock levels is empty. The default warehouse gets the spare units.
+    /// Links every product to every warehouse. A tenth of the stock levels is empty. The
+    /// default warehouse gets the spare units.
     async fn insert_stock(
         &mut self,
         product_ids: &[i64],

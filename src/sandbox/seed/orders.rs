@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::CompanySeed;
 use crate::sandbox::SandboxError;
-use crate::sandbox::clock::months_before;
+use crate::sandbox::clock::{DAY_MS, months_before};
 use crate::sandbox::platform::sales::{self, OrderPlacement, SaleLine};
 use crate::sandbox::random::SandboxRandom;
 use crate::sandbox::store::values;
@@ -36,7 +36,6 @@ const BUSINESS_MONTHS: &str = "\
            value->>9, value->>10, value->>11
       FROM json_each(?1)";
 
-const DAY_MS: i64 = 24 * 3_600_000;
 const ORDER_DAYS: u32 = 60;
 /// Months of business health, from the last complete month backwards.
 const HEALTH_MONTHS: u32 = 24;
@@ -118,9 +117,8 @@ impl CompanySeed<'_> {
         self.insert_rows(SALES, &rows).await
     }
 
-    /// Adds months of business health that are consistent.
-    ///
-    /// The profit is the remainder of each month. A month starts with the inventory of the month before.
+    /// Adds months of business health that are consistent. The profit is the remainder of each month. A month
+    /// starts with the inventory of the month before.
     async fn insert_business_health(&mut self) -> Result<(), sqlx::Error> {
         let company_id = self.company_id;
         let mut inventory = 250_000 + self.random.number_below(50_000);

@@ -4,10 +4,8 @@
 //! admitted and counted, so a fault costs quota like a real failure. Only the first fault that fires takes
 //! effect.
 //!
-//! `control.rs` accepts a fault (`POST /_sandbox/faults`), and `core.rs` draws it for a call.
-//! `faulty_stream.rs` cuts connections.
-
-pub(crate) mod faulty_stream;
+//! `control.rs` accepts a fault (`POST /_sandbox/faults`), `core.rs` draws it for a call, and `http/server.rs` cuts
+//! connections.
 
 use std::sync::Mutex;
 
@@ -28,9 +26,8 @@ pub(crate) struct InjectedFault {
     operation: String,
     /// Answers with this status and a `{Message}`.
     pub(crate) status: Option<u16>,
-    /// Closes the connection without an answer, before or after the handler.
-    ///
-    /// With a status: answers it before or after the handler.
+    /// Closes the connection without an answer, before or after the handler. With a status: answers
+    /// it before or after the handler.
     pub(crate) drop: Option<FaultTiming>,
     /// Sends only this many bytes of the body (`true`: half), then closes.
     pub(crate) truncate: Option<BodyTruncation>,
