@@ -13,7 +13,6 @@ mod metrics;
 mod notifiers;
 mod past_calls;
 mod pauses;
-mod prefetch_timer;
 mod registry;
 mod run_once;
 mod settings;
@@ -55,8 +54,8 @@ fn join_result<T>(ended: Result<T, JoinError>) -> Option<T> {
     }
 }
 
-/// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
-/// nothing.
+/// Returns the calls that the next push would make, from the current mirror.
+/// Makes no call and writes nothing.
 pub(crate) async fn preview_push(
     config: &Config,
     store: &Store,

@@ -1,9 +1,8 @@
 //! The loop that owns all runs.
 //!
-//! The loop subscribes to its wake-up, then checks for work, then waits. It wakes for a due schedule, a
-//! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
-//! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
-//! `new_entries` handles the entries that programs and commands left in the database.
+//! It wakes for a due schedule, a change that another program queued, a finished run, a timer, a due retry or a
+//! signal. Each kind of job has one slot; a trigger for a running job is remembered once. `new_entries` handles the
+//! entries that programs and commands left in the database.
 
 mod new_entries;
 
@@ -11,7 +10,7 @@ use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::{KeyProbe, alone_until_tried};
 use super::pauses::{run_unless_paused, work_unless_paused};
-use super::prefetch_timer::PrefetchTimer;
+use super::start_error::RETRY_PAUSE;
 use super::systemd;
 use crate::client::HttpTransport;
 use crate::config::Config;
@@ -30,7 +29,6 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The time to collect changes that are queued one by one, so that they share calls.
 const COLLECT_TIME: Duration = Duration::from_millis(40);
 /// The delays between checks of the outbox after the write-ahead log was written. The log is written when a
 /// commit begins. The committed rows are readable only after the disk has synced, which can take any time.
@@ -45,14 +43,25 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
 /// [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The delay after a settle run that did not complete ([`SETTLE_RETRY_DELAY`]) or did ([`SETTLE_DELAY_MIN`]).
+/// The delay after a settle run that did not complete.
 const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
-const SETTLE_DELAY_MIN: Duration = Duration::from_secs(1);
-/// The minimum delay before a push that waits to retry an entry begins again.
-const PUSH_RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
-/// The interval of the health check, and of the check of the outbox if no notification came.
-const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
-const CATCH_UP_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// The least delay after a run of a push or of settle that has more to do.
+const AGAIN_DELAY_MIN: Duration = Duration::from_secs(1);
+pub(super) const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Work of the loop that is due at a time, in the order in which it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// Set until a catch-up has succeeded, which sets the positions from which the outbox is checked.
+    CatchUp,
+    Watchdog,
+    Health,
+    PauseEnd,
+    Outbox,
+    Push,
+    Settle,
+    Prefetch,
+}
 
 #[derive(Clone, Copy)]
 enum Task {
@@ -78,20 +87,18 @@ pub(super) struct Supervisor {
     first_turn: Arc<Mutex<()>>,
     job_slots: JobSlots<Instant>,
     last_change: ChangeId,
-    /// The next check of the outbox, and the delays of the checks after it.
-    next_outbox_check: Option<(Instant, &'static [Duration])>,
-    push_at: Option<Instant>,
-    settle_at: Option<Instant>,
-    /// The first end of a pause by its time.
-    pause_end_at: Option<Instant>,
+    timers: BTreeMap<Timer, Instant>,
+    /// The delays of the checks of the outbox after the next one.
+    outbox_delays: &'static [Duration],
     /// The id of the last order request that was seen (`NewEntries::order_read_request`).
     last_order_request: i64,
     last_resolution: Position,
     /// The id of the last request of a command that was started; requests start in the order of their ids.
     last_request: i64,
-    prefetch_timer: PrefetchTimer,
-    /// The next attempt to catch up; `None` after the first that succeeded.
-    catch_up_at: Option<Instant>,
+    is_prefetching: bool,
+    is_reading_orders: bool,
+    /// True if orders were named while others were being read.
+    more_orders: bool,
 }
 
 impl Supervisor {
@@ -118,96 +125,60 @@ impl Supervisor {
             first_turn: Arc::default(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
-            next_outbox_check: None,
-            push_at: None,
-            settle_at: None,
-            pause_end_at: None,
+            // Stock may have moved while no daemon ran, so a prefetch is due at once too.
+            timers: [Timer::CatchUp, Timer::Prefetch].map(|timer| (timer, Instant::now())).into(),
+            outbox_delays: &[],
             last_order_request: 0,
             last_resolution: Position(0),
             last_request: 0,
-            prefetch_timer: PrefetchTimer::new(),
-            catch_up_at: Some(Instant::now()),
+            is_prefetching: false,
+            is_reading_orders: false,
+            more_orders: false,
         }
     }
 
-    /// Works until `stop` is cancelled, or returns a new configuration from `reload`.
-    ///
-    /// # Errors
-    /// Fails on an error of the database that is not transient. If the file at the path was replaced or is
-    /// gone, the error is [`StoreError::FileReplaced`].
+    /// Works until `stop` is cancelled, or returns a new configuration from `reload`. Fails on
+    /// an error of the database that is not transient. If the file at the path was replaced or
+    /// is gone, the error is [`StoreError::FileReplaced`].
     pub(super) async fn run_loop(
         &mut self,
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        let ended = self.run_iteration(stop, reload).await;
+        let ended = self.serve_events(stop, reload).await;
         if ended.as_ref().is_err_and(|error| !matches!(error, StoreError::FileReplaced { .. })) {
             health_monitor::check_database_file(&self.context)?;
         }
         ended
     }
 
-    async fn run_iteration(
+    async fn serve_events(
         &mut self,
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
     ) -> Result<Option<Config>, StoreError> {
-        self.catch_up_if_due().await?;
+        let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
+        self.handle_due(Instant::now(), watchdog).await?;
         warn_if_transient(self.health_monitor.write_first_metrics(&self.context).await)?;
         self.deliver_notices();
-        let watchdog = systemd::watchdog_interval().unwrap_or(HEALTH_INTERVAL);
-        let mut feed = Instant::now() + watchdog;
-        let mut next_health_check = Instant::now() + HEALTH_INTERVAL;
+        self.plan(Timer::Watchdog, watchdog);
+        self.plan(Timer::Health, HEALTH_INTERVAL);
         while !stop.is_cancelled() {
-            let outbox_check_at = self.next_outbox_check.map(|(at, _)| at);
-            let due = [
-                outbox_check_at,
-                self.push_at,
-                self.job_slots.next_retry(),
-                self.settle_at,
-                self.pause_end_at,
-                self.key_probe.next_check_at(),
-                self.catch_up_at,
-            ];
-            let wake = due
-                .into_iter()
-                .flatten()
-                .fold(feed.min(next_health_check).min(self.prefetch_timer.next_at), Instant::min);
+            let due = self.timers.values().copied();
+            let due = due.chain(self.job_slots.next_retry()).chain(self.key_probe.next_check_at()).min();
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at, RunTrigger::Schedule).await?,
                 Some(ended) = self.tasks.join_next() => self.handle_ended(ended).await?,
-                () = self.watch.wait_for_write() => self.next_outbox_check = split_delays(&OUTBOX_CHECK_DELAYS),
-                () = sleep_until(wake) => {}
+                () = self.watch.wait_for_write() => self.plan_outbox_check(&OUTBOX_CHECK_DELAYS),
+                () = sleep_until(due.expect("the watchdog is always due")) => {}
             }
             health_monitor::check_database_file(&self.context)?;
-            self.catch_up_if_due().await?;
             let now = Instant::now();
-            if now >= feed {
-                // A scheduler that no longer ticks is as dead as this loop would be.
-                if self.heartbeat.has_beaten() {
-                    systemd::notify_alive();
-                }
-                feed = now + watchdog;
-            }
-            if now >= next_health_check {
-                self.check_minute().await?;
-                next_health_check = now + HEALTH_INTERVAL;
-            } else if self.pause_end_at.is_some_and(|at| now >= at) {
-                warn_if_transient(self.end_pauses().await)?;
-            }
-            if outbox_check_at.is_some_and(|at| now >= at) {
-                warn_if_transient(self.check_outbox().await)?;
-            }
-            self.begin_due(now);
-            if self.prefetch_timer.start_prefetch(now, self.job_slots.is_active(JobKind::Balances)) {
-                let context = self.context.clone();
-                let kind = JobKind::Balances;
-                let work = async move {
-                    work_unless_paused(&context, kind, sync::prefetch_balances(&context)).await
-                };
-                self.spawn_task(Task::Prefetch, work);
+            self.handle_due(now, watchdog).await?;
+            for kind in self.job_slots.retries_due(now, now + HEALTH_INTERVAL) {
+                self.begin_run(kind, RunTrigger::Retry);
             }
             if warn_if_transient(self.key_probe.check_due(&self.context).await)? == Some(true) {
                 for kind in self.job_slots.take_refused() {
@@ -218,19 +189,72 @@ impl Supervisor {
         Ok(None)
     }
 
+    /// Sets a timer, or clears it without a delay.
+    fn plan(&mut self, timer: Timer, delay: impl Into<Option<Duration>>) {
+        match delay.into() {
+            Some(delay) => drop(self.timers.insert(timer, Instant::now() + delay)),
+            None => drop(self.timers.remove(&timer)),
+        }
+    }
+
+    /// Plans the checks of the outbox after these delays, each counted from the check before it.
+    fn plan_outbox_check(&mut self, delays: &'static [Duration]) {
+        if let Some((first, rest)) = delays.split_first() {
+            self.plan(Timer::Outbox, *first);
+            self.outbox_delays = rest;
+        }
+    }
+
+    async fn handle_due(&mut self, now: Instant, watchdog: Duration) -> Result<(), StoreError> {
+        while let Some((timer, _)) = self.timers.iter().find(|(_, at)| **at <= now) {
+            let timer = *timer;
+            self.timers.remove(&timer);
+            self.handle_timer(timer, watchdog).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_timer(&mut self, timer: Timer, watchdog: Duration) -> Result<(), StoreError> {
+        match timer {
+            Timer::CatchUp => {
+                if warn_if_transient(self.catch_up().await)?.is_none() {
+                    self.plan(Timer::CatchUp, RETRY_PAUSE);
+                }
+            }
+            Timer::Watchdog => {
+                // A scheduler that no longer ticks is as dead as this loop would be.
+                if self.heartbeat.has_beaten() {
+                    systemd::notify_alive();
+                }
+                self.plan(Timer::Watchdog, watchdog);
+            }
+            Timer::Health => {
+                self.check_minute().await?;
+                self.plan(Timer::Health, HEALTH_INTERVAL);
+            }
+            Timer::PauseEnd => drop(warn_if_transient(self.end_pauses().await)?),
+            Timer::Outbox => drop(warn_if_transient(self.check_outbox().await)?),
+            Timer::Push => self.begin_run(JobKind::Push, RunTrigger::Outbox),
+            Timer::Settle => self.begin_run(JobKind::Settle, RunTrigger::Outbox),
+            Timer::Prefetch => {
+                self.plan(Timer::Prefetch, sync::PREFETCH_INTERVAL);
+                let kind = JobKind::Balances;
+                if !self.job_slots.is_active(kind) && !std::mem::replace(&mut self.is_prefetching, true) {
+                    let context = self.context.clone();
+                    let work = async move {
+                        work_unless_paused(&context, kind, sync::prefetch_balances(&context)).await
+                    };
+                    self.spawn_task(Task::Prefetch, work);
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) async fn apply_reload(&mut self, config: &Config) -> Result<(), StoreError> {
         self.schedules = config.jobs.enabled_schedules().into_iter().collect();
         self.health_monitor.reload(config, &*self.context.clock);
         self.key_probe.replace_source(config.service.keys.clone(), &self.context).await
-    }
-
-    async fn catch_up_if_due(&mut self) -> Result<(), StoreError> {
-        let now = Instant::now();
-        if self.catch_up_at.is_none_or(|at| now < at) {
-            return Ok(());
-        }
-        self.catch_up_at = Some(now + CATCH_UP_RETRY_DELAY);
-        warn_if_transient(self.catch_up().await).map(drop)
     }
 
     /// Starts the jobs missed while no daemon ran, and a push for the changes that wait. All reads come
@@ -246,7 +270,7 @@ impl Supervisor {
         self.plan_settle(Duration::ZERO).await?;
         self.end_pauses().await?;
         self.start_requests().await?;
-        (self.last_resolution, self.last_change, self.catch_up_at) = (position, ChangeId(newest), None);
+        (self.last_resolution, self.last_change) = (position, ChangeId(newest));
         for (kind, due) in missed {
             self.handle_fired(kind, due, RunTrigger::Missed).await?;
         }
@@ -298,7 +322,6 @@ impl Supervisor {
         });
     }
 
-    /// Makes the checks of each minute.
     async fn check_minute(&mut self) -> Result<(), StoreError> {
         warn_if_transient(self.end_pauses().await)?;
         warn_if_transient(self.check_outbox().await)?;
@@ -313,28 +336,13 @@ impl Supervisor {
         }
     }
 
-    fn begin_due(&mut self, now: Instant) {
-        if self.push_at.is_some_and(|at| now >= at) {
-            self.push_at = None;
-            self.begin_run(JobKind::Push, RunTrigger::Outbox);
-        }
-        for kind in self.job_slots.retries_due(now, now + HEALTH_INTERVAL) {
-            self.begin_run(kind, RunTrigger::Retry);
-        }
-        if self.settle_at.is_some_and(|at| now >= at) {
-            self.settle_at = None;
-            self.begin_run(JobKind::Settle, RunTrigger::Outbox);
-        }
-    }
-
-    /// Sets the time of the next settle run, at least `pause` from now.
     async fn plan_settle(&mut self, pause: Duration) -> Result<(), StoreError> {
         if !self.schedules.contains_key(&JobKind::Settle) {
             return Ok(());
         }
         let due = settle::next_check_at(&self.context).await?;
         let now = self.context.now();
-        self.settle_at = due.map(|due| Instant::now() + due.duration_since(now).max(pause));
+        self.plan(Timer::Settle, due.map(|due| due.duration_since(now).max(pause)));
         Ok(())
     }
 
@@ -342,9 +350,13 @@ impl Supervisor {
         let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
         match task {
             Task::Job(_) | Task::Request => {}
-            Task::Prefetch => self.prefetch_timer.is_prefetching = false,
-            Task::Orders if self.prefetch_timer.end_orders() => self.read_orders(),
-            Task::Orders => {}
+            Task::Prefetch => self.is_prefetching = false,
+            Task::Orders => {
+                self.is_reading_orders = false;
+                if std::mem::take(&mut self.more_orders) {
+                    self.read_orders();
+                }
+            }
             Task::Notices => self.health_monitor.notifiers.end_delivery(),
         }
         let finished = match task {
@@ -393,8 +405,10 @@ impl Supervisor {
         if let Some(trigger) = again {
             self.begin_run(kind, trigger);
         }
-        for (kind, trigger) in self.job_slots.take_ready() {
-            self.begin_run(kind, trigger);
+        let templates = JobKind::ListingTemplates;
+        if kind == JobKind::Storefronts && finished.has_effect && self.schedules.contains_key(&templates) {
+            // A new storefront's templates would otherwise be read a day later.
+            self.begin_run(templates, RunTrigger::Outbox);
         }
         if kind == JobKind::OrderLines && outcome != RunOutcome::Failed {
             // Reads orders that were named too late for this pass, or too many for it.
@@ -409,20 +423,22 @@ impl Supervisor {
             self.begin_run(kind, RunTrigger::Outbox);
         }
         if let (JobKind::Push, Some(at)) = (finished.kind, finished.due_again_at) {
-            self.plan_push(Instant::now() + at.duration_since(self.context.now()).max(PUSH_RETRY_DELAY_MIN));
+            self.plan_push(at.duration_since(self.context.now()).max(AGAIN_DELAY_MIN));
         }
         let pause = match (finished.kind, finished.outcome) {
             // A push can leave changes in doubt; push and balances can show values that need a second check.
             (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
-            (JobKind::Settle, RunOutcome::Ok) => SETTLE_DELAY_MIN,
+            (JobKind::Settle, RunOutcome::Ok) => AGAIN_DELAY_MIN,
             (JobKind::Settle, _) => SETTLE_RETRY_DELAY,
             _ => return Ok(()),
         };
         warn_if_transient(self.plan_settle(pause).await).map(drop)
     }
 
-    fn plan_push(&mut self, at: Instant) {
-        self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
+    /// Plans a push after the delay, unless one is planned before that.
+    fn plan_push(&mut self, delay: Duration) {
+        let at = Instant::now() + delay;
+        self.timers.entry(Timer::Push).and_modify(|first| *first = at.min(*first)).or_insert(at);
     }
 
     /// Starts nothing new and completes the calls in flight, for up to [`DRAIN_TIMEOUT`].
@@ -452,7 +468,6 @@ impl Supervisor {
     }
 }
 
-/// Ends the session, and with it the lead; no job may be running.
 pub(super) async fn end_session(context: &JobContext) -> Result<(), StoreError> {
     let (session, mut write) = (context.session_id, context.store.begin_write(Durability::Full).await?);
     write.session_end(session, context.now(), context.moment()).await?;
@@ -477,9 +492,4 @@ fn warn_if_transient<T>(result: Result<T, StoreError>) -> Result<Option<T>, Stor
         }
         result => result.map(Some),
     }
-}
-
-fn split_delays(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
-    let (first, rest) = delays.split_first()?;
-    Some((Instant::now() + *first, rest))
 }

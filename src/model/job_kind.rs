@@ -51,7 +51,7 @@ code_enum! {
         Schedule = "schedule",
         /// The schedule was due while the daemon could not run the job (`missed = "run_once"`).
         Missed = "missed",
-        /// New or due changes in the outbox, changed counts of the work queue, or spare calls of the quota.
+        /// New or due changes in the outbox, changed counts of the work queue, new storefronts, or spare calls of the quota.
         Outbox = "outbox",
         /// An operator or a program requested the run.
         Operator = "operator",

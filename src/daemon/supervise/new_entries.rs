@@ -1,6 +1,6 @@
 //! Entries that programs and commands left in the database: changes, decisions, requests, named orders.
 
-use super::{COLLECT_TIME, Supervisor, Task, split_delays};
+use super::{COLLECT_TIME, Supervisor, Task, Timer};
 use crate::daemon::control::serve_request;
 use crate::daemon::pauses::{end_due_pauses, log_pauses, work_unless_paused};
 use crate::exec;
@@ -8,19 +8,18 @@ use crate::model::{ChangeId, JobKind, Position, RunTrigger};
 use crate::store::StoreError;
 use crate::sync;
 use std::time::Duration;
-use tokio::time::Instant;
 
 impl Supervisor {
     pub(super) async fn check_outbox(&mut self) -> Result<(), StoreError> {
-        self.next_outbox_check = self.next_outbox_check.and_then(|(_, rest)| split_delays(rest));
-        if self.catch_up_at.is_some() {
-            // The catch-up sets the positions from which this check goes on.
+        let delays = std::mem::take(&mut self.outbox_delays);
+        self.plan_outbox_check(delays);
+        if self.timers.contains_key(&Timer::CatchUp) {
             return Ok(());
         }
         let new = self.context.store.new_entries(self.last_resolution).await?;
         if ChangeId(new.change) > self.last_change {
             self.last_change = ChangeId(new.change);
-            self.plan_push(Instant::now() + COLLECT_TIME);
+            self.plan_push(COLLECT_TIME);
         }
         // A pass over the orders that is running reads these too.
         if new.order_read_request > self.last_order_request {
@@ -29,7 +28,7 @@ impl Supervisor {
         }
         if Position(new.decision) > self.last_resolution {
             let before = std::mem::replace(&mut self.last_resolution, Position(new.decision));
-            self.plan_push(Instant::now());
+            self.plan_push(Duration::ZERO);
             self.plan_settle(Duration::ZERO).await?;
             exec::log_released(&self.context, before).await?;
             for kind in log_pauses(&self.context, before).await? {
@@ -46,11 +45,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Reads the named orders, unless a pass over the orders is running.
     pub(super) fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
         let may_read = self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind);
-        if may_read && self.prefetch_timer.start_orders() {
+        if may_read {
+            self.more_orders = std::mem::replace(&mut self.is_reading_orders, true);
+        }
+        if may_read && !self.more_orders {
             let context = self.context.clone();
             let work =
                 async move { work_unless_paused(&context, kind, sync::read_named_orders(&context)).await };
@@ -68,9 +69,8 @@ impl Supervisor {
 
     /// Ends the pauses whose time has come, and plans the next end.
     pub(super) async fn end_pauses(&mut self) -> Result<(), StoreError> {
-        self.pause_end_at = None;
         let (end, now) = (end_due_pauses(&self.context).await?, self.context.now());
-        self.pause_end_at = end.map(|end| Instant::now() + end.duration_since(now));
+        self.plan(Timer::PauseEnd, end.map(|end| end.duration_since(now)));
         Ok(())
     }
 }
