@@ -342,6 +342,6 @@ fn scope_text(scope: HoldScope) -> String {
     match scope {
         HoldScope::Account => "the whole account".into(),
         HoldScope::Key => "all calls except the probe".into(),
-        HoldScope::Operation(operation) => operation.to_string(),
+        HoldScope::Judged(operation) | HoldScope::Slots(operation) => operation.to_string(),
     }
 }

@@ -7,14 +7,11 @@ use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Calls in a row without an answer, and their least time span, because single calls may be lost on any
-/// network.
+/// Calls in a row without an answer, and their least time span, because single calls
+/// may be lost on any network.
 const UNANSWERED_CALLS: (usize, Duration) = (3, Duration::from_secs(30));
-/// Calls in a row without an accepted one, and their least time span.
 const UNACCEPTED_CALLS: (usize, Duration) = (10, Duration::from_secs(120));
-/// Writes, or runs of the push, in a row without success, and their least time span.
 const FAILING_PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
-/// Wait of a change from which on failing writes are reported.
 const FAILING_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) fn judge_calls(rows: &HealthRows, inputs: &HealthInputs) -> Vec<Finding> {
@@ -26,7 +23,6 @@ pub(super) fn judge_calls(rows: &HealthRows, inputs: &HealthInputs) -> Vec<Findi
 }
 
 /// Returns the newest calls, or runs, up to a good one: their number, the newest, and the time of the oldest.
-///
 /// `None` if they are too few or span too little time.
 fn failing_streak<'a, T>(
     failed: impl Iterator<Item = &'a T>,

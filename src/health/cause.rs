@@ -2,7 +2,6 @@
 
 use super::finding::{Finding, FindingCode};
 
-/// Moves each finding below the first cause that explains it. The order stays.
 pub(super) fn group_by_cause(findings: Vec<Finding>) -> Vec<Finding> {
     let mut causes: Vec<Finding> = Vec::new();
     for found in findings {

@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use finding::FindingSeverity;
 pub use finding::{Finding, FindingCode};
 
-use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QuotaStatus};
+use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QUOTA_WINDOW, QuotaStatus};
 use crate::model::time::DAY;
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
@@ -26,84 +26,60 @@ use std::time::Duration;
 
 /// Longest hold that is usual under a quota. A longer one is a finding.
 const LONG_HOLD: Duration = Duration::from_mins(2);
-/// Largest age of the last good backup. If the schedule leaves longer gaps, the limit is the gap plus
-/// [`BACKUP_GRACE`].
+/// Largest age of the last good backup. If the schedule leaves longer gaps, the
+/// limit is the gap plus [`BACKUP_GRACE`].
 const BACKUP_MAX_AGE: Duration = Duration::from_hours(48);
 const BACKUP_GRACE: Duration = Duration::from_hours(12);
-/// Most names in a sentence; the subjects contain all.
 const NAMES_MAX: usize = 3;
-/// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls in
-/// flight and for the log.
+/// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls
+/// in flight and for the log.
 pub(crate) const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 /// Time after a call's time-out in which its answer is committed.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
-/// Time within which calls count towards the quota.
-const QUOTA_WINDOW: Duration = Duration::from_mins(1);
 /// Largest age of the metrics file, which a daemon writes each minute.
 pub(crate) const METRICS_MAX_AGE: Duration = Duration::from_mins(5);
-/// Duration of a pause above which it is a finding for an operator: a pause is for hours and may be forgotten.
-const PAUSE_MAX: Duration = Duration::from_hours(24);
 
-/// State of the lock beside the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonState {
     /// Held by a process whose open database is the file at its path.
     Running,
     /// Held by a process whose open file was replaced or removed.
     OtherFile,
-    /// Not held.
     NotRunning,
 }
 
-/// Inputs of the rules beside the rows.
 #[derive(Clone, Debug)]
 pub struct HealthInputs {
-    /// State of the lock.
     pub daemon: DaemonState,
-    /// Name of this host.
     pub host: String,
     /// Sources of the integration key and of the gateway key: files, or variables of the environment.
     pub keys: [String; 2],
-    /// The metrics file, if one is configured.
     pub metrics_file: Option<PathBuf>,
     /// True if a daemon of this host works and the metrics file is older than [`METRICS_MAX_AGE`].
     pub is_metrics_old: bool,
     /// True for somebody who waits: a hold and a call without an answer count before they last.
     pub at_once: bool,
-    /// Time-out of a call.
     pub call_timeout: Duration,
-    /// The account's limits.
     pub limits: limiter::LimiterSettings,
-    /// Boot id of the host, for the moments of the journal.
     pub boot_id: String,
-    /// Calendar time.
     pub now: Timestamp,
-    /// Time since boot.
     pub moment: Moment,
 }
 
-/// The findings, and the figures behind them.
 #[derive(Clone, Debug)]
 pub struct HealthReport {
-    /// The findings, causes before consequences.
     pub findings: Vec<Finding>,
-    /// The rows read.
     pub rows: HealthRows,
-    /// The holds in force and the adaptive limit.
     pub quota: QuotaStatus,
-    /// The bad-request budget.
     pub bad_requests: BadRequestStatus,
-    /// Time since which the oldest pending change waits.
     pub oldest_pending: Option<Timestamp>,
 }
 
 impl HealthReport {
-    /// Returns true if no finding needs an operator.
     pub fn is_healthy(&self) -> bool {
         !self.findings.iter().any(Finding::needs_operator)
     }
 
-    /// Returns true if the job is paused.
     pub(crate) fn is_paused(&self, job: &str) -> bool {
         self.rows.pauses.iter().any(|pause| pause.job == job)
     }
@@ -113,7 +89,6 @@ impl HealthReport {
         self.findings.iter().filter(|found| found.code != FindingCode::MissingSkus)
     }
 
-    /// Returns the findings, each followed by its consequences.
     pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().flat_map(|found| std::iter::once(found).chain(&found.consequences))
     }
@@ -131,16 +106,11 @@ impl HealthReport {
         }
     }
 
-    /// Returns the sum of the counts of a code; 0 without a finding.
     pub fn count_of(&self, code: FindingCode) -> i64 {
         self.all_findings().filter(|finding| finding.code == code).map(|finding| finding.count).sum()
     }
 }
 
-/// Reads the rows and applies the rules.
-///
-/// # Errors
-/// Fails if the database cannot be read.
 pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<HealthReport, StoreError> {
     let rows = store.health_rows(inputs.now, inputs.now.minus(inputs.call_timeout + COMMIT_MAX)).await?;
     let mut report = judge_store(store, rows, inputs).await?;
@@ -170,9 +140,6 @@ fn foreign_position(file: &Path) -> Finding {
 }
 
 /// Returns the findings that keep a change queued just now from being sent, or a call from being answered, causes first.
-///
-/// # Errors
-/// Fails if the database cannot be read.
 pub(crate) async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Result<Vec<Finding>, StoreError> {
     let inputs = HealthInputs { at_once: true, ..inputs };
     let report = judge_store(store, store.obstacle_rows(inputs.now).await?, &inputs).await?;
@@ -183,7 +150,6 @@ pub(crate) async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Resul
     Ok(report.findings.into_iter().filter(is_obstacle).chain(used).collect())
 }
 
-/// Returns the finding for a quota that is used up, but for the calls that are reserved for operators.
 fn quota_used(calls: i64, quota: &QuotaStatus, inputs: &HealthInputs) -> Option<Finding> {
     let limit = i64::from(inputs.limits.own_limit()) * i64::from(quota.share_permille) / 1000;
     let text = format!("the quota is used up: {} in the last 60 s, {limit} allowed", counted(calls, "call"));
@@ -203,7 +169,6 @@ async fn judge_store(
     Ok(judge_rows(HealthRows { disk_low, ..rows }, &bad, inputs))
 }
 
-/// Applies the rules. Pure.
 fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInputs) -> HealthReport {
     let stored = rows.limiter_state.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let limiter_state: LimiterState = stored.unwrap_or_default();
@@ -264,7 +229,8 @@ fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
             text.push_str(&format!("; {} pending", counted(waiting, "change")));
         }
     }
-    let severity = match now.duration_since(since) >= PAUSE_MAX {
+    // A pause is for hours and may be forgotten.
+    let severity = match now.duration_since(since) >= DAY {
         true => FindingSeverity::Person,
         false => FindingSeverity::Note,
     };
@@ -272,7 +238,6 @@ fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
     Finding { severity, ..found.with_since(since).with_subjects([&*pause.job]) }
 }
 
-/// Returns the finding for a daemon whose database is not the file at its path.
 pub(crate) fn database_replaced() -> Finding {
     let text =
         "the database that tallyd has open is not the file at its path: the file was removed or replaced";
@@ -301,7 +266,6 @@ fn key_refused(rows: &HealthRows, [integration, gateway]: &[String; 2]) -> Optio
     rows.is_refused.then(|| Finding::new(FindingCode::KeyRefused, 1, text, todo))
 }
 
-/// Returns the finding for a host that stood by or led, and is away.
 fn away_host(host: &str, seen: Timestamp, this_host: &str) -> Finding {
     let place = if host == this_host { "here, on" } else { "on" };
     let text = format!(
@@ -350,7 +314,6 @@ fn no_daemon(rows: &HealthRows, inputs: &HealthInputs, is_late: bool) -> Option<
     Some(Finding { since, severity, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
 }
 
-/// Returns the holds that last longer than `least` from now.
 fn holds_over(quota: &QuotaStatus, least: Duration, now: Timestamp) -> Vec<Finding> {
     let todo = "wait for its end; if the platform ordered it by mistake: tallyd quota lift";
     let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > least);
@@ -361,7 +324,6 @@ fn holds_over(quota: &QuotaStatus, least: Duration, now: Timestamp) -> Vec<Findi
     found.collect()
 }
 
-/// Returns a hold as text.
 pub(crate) fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
     let left = format_elapsed(hold.until.duration_since(now));
     format!("{} waits ({}) until {}, {left} more", hold.what, hold.reason.as_str(), hold.until)
@@ -481,7 +443,6 @@ fn nothing_tracked() -> Finding {
     Finding { severity: FindingSeverity::Note, ..Finding::new(FindingCode::NothingTracked, 1, text, todo) }
 }
 
-/// Returns the first names, and the number of the others.
 fn first_names(named: impl Iterator<Item = String>, all: usize) -> String {
     let names: Vec<String> = named.take(NAMES_MAX).collect();
     let rest = all.saturating_sub(names.len());

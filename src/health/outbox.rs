@@ -9,16 +9,13 @@ use crate::outbox::{ChangeKind, Reason, quote_key};
 use crate::store::{HealthRows, RejectedRow, WaitingRow};
 use std::time::Duration;
 
-/// Least wait of a late change, in addition to holds in force.
-///
-/// A change is noticed at once and sent with the next call, so a longer wait has another cause than its turn.
+/// Least wait of a late change, in addition to holds in force. A change is noticed at once and sent with the
+/// next call, so a longer wait has another cause than its turn.
 const LATE_AFTER: Duration = Duration::from_secs(120);
-/// Calls that may go before a change under a small quota.
 const CALLS_AHEAD: u64 = 6;
-/// Calls of a backlog, in tenths for each change.
-///
-/// 25 quantities share a write, and more share a read. Every other change takes a preflight and a call of its
-/// own. Both figures are doubled, for polls and earlier calls.
+/// Calls of a backlog, in tenths for each change. 25 quantities share a write, and more share
+/// a read. Every other change takes a preflight and a call of its own. Both figures are
+/// doubled, for polls and earlier calls.
 const TENTHS_QUANTITY: u64 = 2;
 const TENTHS_OTHER: u64 = 40;
 
@@ -34,11 +31,9 @@ pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &Hea
     findings
 }
 
-/// Figures of the backlog for the time that it may take.
 struct BacklogHealth<'a> {
     limiter_state: &'a LimiterState,
     inputs: &'a HealthInputs,
-    /// Least wait of a late change.
     late_after: Duration,
     /// Time that the backlog may take while it moves.
     allowance: Duration,
@@ -99,14 +94,14 @@ impl<'a> BacklogHealth<'a> {
         Some(found.with_since(since).with_subjects([&*row.key]))
     }
 
-    /// Returns the end of the last hold on a call of the change, and its reason.
-    ///
-    /// The limiter's memory keeps a hold that has ended until the next is set. Changes that waited for it
-    /// have their time from its end.
+    /// Returns the end of the last hold on a call of the change, and its reason. The limiter's memory keeps a
+    /// hold that has ended until the next is set. Changes that waited for it have their time from its end.
     fn last_hold(&self, row: &WaitingRow) -> Option<(Timestamp, String)> {
         let concerns = |scope: HoldScope| match scope {
             HoldScope::Account | HoldScope::Key => true,
-            HoldScope::Operation(operation) => operations_of(&row.kind).contains(&operation),
+            HoldScope::Judged(operation) | HoldScope::Slots(operation) => {
+                operations_of(&row.kind).contains(&operation)
+            }
         };
         let holds = self.limiter_state.holds.iter().filter(|hold| concerns(hold.scope));
         let timed = holds.filter_map(|hold| {

@@ -1,13 +1,11 @@
 //! Adaptive limit: the part of the quota left to us while other software uses the account. Pure.
 //!
-//! The platform counts the whole account, but we see only our own calls. A rate 429 while we hold fewer
-//! reservations than configured shows that other software uses the account. The limit then falls at once by a
-//! fixed factor and rises slowly and evenly, so that two such programs end up sharing the account. The usage
-//! of the others stays unknown: every return to a limit that is too high costs one 429.
+//! A rate 429 while we hold fewer reservations than configured shows that other software uses the account. The limit
+//! then falls at once by a fixed factor and rises slowly and evenly, so that two such programs end up sharing the
+//! account. Every return to a limit that is too high costs one 429.
 //!
-//! If the next call is refused too, the 429 was not a stray one. The account has far less for us than
-//! configured, and the limit becomes the calls admitted in the last minute. Falling by a quarter each time
-//! would take eight refused calls from 120 to the floor.
+//! If the next call is refused too, the account has far less for us than configured, and the limit becomes the calls
+//! admitted in the last minute. Falling by a quarter each time would take eight refused calls from 120 to the floor.
 //!
 //! An unexpected 429 also adds a second to the window for a day. A platform that counts whole seconds may
 //! count a call a second later than it came.
@@ -16,30 +14,23 @@ use crate::model::Moment;
 use crate::model::time::DAY;
 use std::time::Duration;
 
-/// The configured part of the quota, in thousandths.
 const WHOLE_PERMILLE: u32 = 1000;
-/// Factor by which one 429 lowers the limit: three quarters.
-///
-/// A smaller one would starve us after one stray 429. A larger one would cause several 429s beside a busy
-/// program, and each counts as a call.
+/// Factor by which one 429 lowers the limit: three quarters. A smaller one would starve us after one stray
+/// 429. A larger one would cause several 429s beside a busy program, and each counts as a call.
 const REDUCTION_FACTOR: (u32, u32) = (3, 4);
 /// The lowest limit. Below it nothing would sync, and recovery would take hours.
 const FLOOR_PERMILLE: u32 = 100;
-/// Rise of the limit a minute: a reduction by a quarter is regained in about half an hour.
-///
-/// Other software that stays then costs two or three 429s an hour.
+/// Rise of the limit a minute: a reduction by a quarter is regained in about half an hour. Other software
+/// that stays then costs two or three 429s an hour.
 const RECOVERY_PERMILLE: u32 = 10;
 const RECOVERY_STEP: Duration = Duration::from_secs(60);
-/// Time added to the window by an unexpected 429.
+/// Time added to the window by an unexpected 429, for a day: it costs 1.6 % of the calls, too much for ever.
 const GUARD_MARGIN: Duration = Duration::from_secs(1);
-/// Time for which [`GUARD_MARGIN`] applies. The added second costs 1.6 % of the calls, too much for ever.
-const GUARD_LASTS: Duration = DAY;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AdaptiveLimit {
     /// The last reduction: the limit after it in thousandths, and its time.
     pub(super) last_reduction: Option<(u32, Moment)>,
-    /// Time of the last unexpected 429.
     pub(super) guarded_since: Option<Moment>,
     /// True if a call was answered since the last reduction.
     pub(super) is_proved: bool,
@@ -51,13 +42,11 @@ impl AdaptiveLimit {
         left.saturating_add(RECOVERY_PERMILLE.saturating_mul(recovery_steps(since, now))).min(WHOLE_PERMILLE)
     }
 
-    /// Returns the reservations allowed of `own` calls a minute, at least 1.
     pub(super) fn allowed_calls(&self, own: u32, now: Moment) -> u32 {
         let calls = u64::from(own) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
         u32::try_from(calls).unwrap_or(own).max(1)
     }
 
-    /// Returns the time of the next rise, if the limit is reduced.
     pub(super) fn next_rise_at(&self, now: Moment) -> Option<Moment> {
         let (_, since) = self.last_reduction?;
         (self.permille(now) < WHOLE_PERMILLE)
@@ -65,12 +54,11 @@ impl AdaptiveLimit {
     }
 
     pub(super) fn window_margin(&self, now: Moment) -> Duration {
-        let is_guarded = self.guarded_since.is_some_and(|since| now.duration_since(since) < GUARD_LASTS);
+        let is_guarded = self.guarded_since.is_some_and(|since| now.duration_since(since) < DAY);
         if is_guarded { GUARD_MARGIN } else { Duration::ZERO }
     }
 
     /// Records a rate 429 of a call granted at `granted`, with `held` of our `own` reservations in use.
-    ///
     /// Returns true if the limit fell. Calls in flight together are refused together and lower it once.
     pub(super) fn record_throttle(&mut self, held: u32, own: u32, granted: Moment, now: Moment) -> bool {
         self.guarded_since = Some(now);

@@ -1,12 +1,9 @@
 //! Admission: combines all guards and grants waiting calls in their turn.
 //!
-//! This module is synchronous and takes the time as an argument, so that each step can be tested alone. There
-//! is no scheduler task. Every call that joins, leaves, wakes or completes runs the admission loop for the
-//! whole queue. Only the oldest waiter sets a timer; the others wait on `Notify`. An idle queue costs one
-//! timer, an empty queue none.
-//!
-//! The limiter measures with moments, which calendar steps do not affect. Stored state uses timestamps,
-//! because moments of another boot are meaningless.
+//! This module is synchronous and takes the time as an argument. Every call that joins, leaves, wakes or completes runs
+//! the admission loop for the whole queue. Only the oldest waiter sets a timer; the others wait on `Notify`.
+//! The limiter measures with moments, which calendar steps do not affect. Stored state uses timestamps, because
+//! moments of another boot are meaningless.
 
 use super::PacePayment;
 use super::adaptive_limit::AdaptiveLimit;
@@ -23,7 +20,6 @@ use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The whole state of the limiter.
 #[derive(Debug)]
 pub(super) struct Admission {
     pub(super) settings: LimiterSettings,
@@ -46,7 +42,6 @@ pub(super) struct Admission {
     last_wait: Option<(TicketId, AdmissionWait)>,
 }
 
-/// A call that may be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallGrant {
     pub(super) operation: Operation,
@@ -56,17 +51,13 @@ pub(super) struct CallGrant {
     paced: bool,
 }
 
-/// The next call to grant, or the wait until there may be one.
 type NextGrant = Result<(TicketId, CallGrant), AdmissionWait>;
 
-/// Result of an admission check of one waiting call.
 #[derive(Debug)]
 pub(super) enum NextStep {
-    /// The call may be sent.
     Granted(CallGrant),
     /// The call must wait for its notification, and the oldest waiter at most until the time in the wait.
     Wait(AdmissionWait),
-    /// The limiter is closed.
     Closed,
 }
 
@@ -90,7 +81,6 @@ impl Admission {
         }
     }
 
-    /// Runs the admission loop and returns the result for one waiting call.
     pub(super) fn check_ticket(&mut self, ticket: TicketId, now: Moment) -> NextStep {
         self.run_admission(Some(ticket), now);
         if self.closed {
@@ -131,7 +121,6 @@ impl Admission {
         operation.and(self.holds.check_lane(grant.lane, now)).is_ok()
     }
 
-    /// Closes the limiter and wakes all waiters. Calls in flight may still complete.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.queue.notify_all();
@@ -160,7 +149,6 @@ impl Admission {
         self.pacer.set_rate(self.current_limit(now));
     }
 
-    /// Returns the reservations allowed now.
     pub(super) fn current_limit(&self, now: Moment) -> u32 {
         self.adaptive_limit.allowed_calls(self.settings.own_limit(), now)
     }
@@ -180,10 +168,8 @@ impl Admission {
         Err(soonest)
     }
 
-    /// Returns the first call of a lane that may be sent.
-    ///
-    /// A call whose operation is stopped does not block the calls behind it. The pacer comes last, because
-    /// its check takes a pass.
+    /// Returns the first call of a lane that may be sent. A call whose operation is stopped does not block
+    /// the calls behind it. The pacer comes last, because its check takes a pass.
     fn next_in_lane(&mut self, turn: LaneTurn, now: Moment) -> NextGrant {
         let calls = self.queue.lane_calls(turn.lane);
         if calls.is_empty() {
@@ -227,10 +213,8 @@ impl Admission {
         self.bad_requests.check_call(operation, lane, self.calls_in_flight(), a_day)
     }
 
-    /// Returns the number of calls sent and not answered.
-    ///
-    /// A kept reservation is not counted. It waits for another call, and where calls go one at a time it
-    /// would block that call for ever.
+    /// Returns the number of calls sent and not answered. A kept reservation is not counted. It waits for
+    /// another call, and where calls go one at a time it would block that call for ever.
     fn calls_in_flight(&self) -> u32 {
         self.window.in_flight().saturating_sub(self.kept_reservations)
     }
@@ -243,8 +227,7 @@ impl Admission {
         call.notify.notify_one();
     }
 
-    /// Notifies the oldest waiter if its wait has changed. The caller in `origin` learns its wait from the
-    /// return value.
+    /// Notifies the oldest waiter if its wait has changed; the caller in `origin` gets its wait as a result.
     fn notify_oldest(&mut self, wait: AdmissionWait, origin: Option<TicketId>) {
         let oldest = self.queue.oldest_waiter();
         let next_wait = oldest.map(|oldest| (oldest.ticket_id, wait));

@@ -1,17 +1,11 @@
 //! Bad-request budget: answers of 400 in the last 24 h. Pure; docs/rules.md 33.
 //!
-//! The platform refuses *all* calls of a consumer after too many answers of 400 in 24 h. See
-//! docs/interface.md, *Limits*: bad-request throttling. Two thresholds stop calls well before that. At the
-//! soft one bulk pushes stop, because they cause most 400s and can wait. At the hard one every operation that
-//! was answered 400 within the day stops, in every lane. Calls in flight count towards the hard threshold,
-//! because all of them may be answered 400.
+//! Two thresholds stop calls well before the platform does. At the soft one bulk pushes stop, because they cause most
+//! 400s and can wait. At the hard one every operation that was answered 400 within the day stops, in every lane. Calls
+//! in flight count towards it, because all of them may be answered 400.
 //!
-//! The throttle may come nevertheless, because of other software of the same consumer or a lost database.
-//! Then the budget is exhausted for a day: one read goes alone, and after its answer reads continue and
-//! writes wait for the end of the day.
-//!
-//! A 400 whose answer was lost is not counted. The distance between the hard threshold and the platform's
-//! limit covers such answers.
+//! The throttle may come nevertheless, because of other software of the same consumer or a lost database. Then one
+//! read goes alone, and after its answer reads continue and writes wait for the end of the day.
 
 use super::LimiterEvent;
 use super::instant::AdmissionWait;
@@ -21,20 +15,16 @@ use std::collections::VecDeque;
 
 /// Soft threshold in percent of the day's allowance. The rest gives an operator time to find the cause.
 const SOFT_PERCENT: u64 = 60;
-/// Hard threshold in percent of the day's allowance.
-///
-/// With 500 a day it is 400, minus the calls in flight. With all slots of all operations in use (60),
-/// docs/rules.md 33 holds and 40 are left for lost answers.
+/// Hard threshold in percent of the day's allowance. With 500 a day it is 400, minus the calls in flight.
+/// With all slots of all operations in use (60), docs/rules.md 33 holds and 40 are left for lost answers.
 const HARD_PERCENT: u64 = 80;
 
-/// Answers of 400 in the last 24 h.
 #[derive(Debug, Default)]
 pub(super) struct BadRequestBudget {
     answers: VecDeque<(Moment, Operation)>,
     exhausted: Option<ExhaustedBudget>,
 }
 
-/// State after the platform has throttled us for bad requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExhaustedBudget {
     pub(super) since: Moment,
@@ -74,14 +64,12 @@ impl BadRequestBudget {
         now.plus(DAY)
     }
 
-    /// Records that a call granted at `granted` was answered.
     pub(super) fn record_answered(&mut self, granted: Moment) {
         if let Some(exhausted) = &mut self.exhausted {
             exhausted.is_proved |= granted > exhausted.since;
         }
     }
 
-    /// Removes entries older than a day.
     pub(super) fn remove_expired(&mut self, now: Moment) {
         while self.answers.front().is_some_and(|(at, _)| at.plus(DAY) <= now) {
             self.answers.pop_front();
@@ -94,12 +82,10 @@ impl BadRequestBudget {
         u32::try_from(self.answers.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the counted answers, oldest first.
     pub(super) fn counted_answers(&self) -> impl Iterator<Item = (Moment, Operation)> {
         self.answers.iter().copied()
     }
 
-    /// Returns the throttle in force, if any.
     pub(super) fn exhausted_budget(&self) -> Option<ExhaustedBudget> {
         self.exhausted
     }
@@ -131,9 +117,8 @@ impl BadRequestBudget {
     }
 }
 
-/// Returns the soft and the hard threshold for `a_day` answers, at least 1.
-///
-/// A threshold of 0 would stop calls before any answer of 400.
+/// Returns the soft and the hard threshold for `a_day` answers, at least 1. A threshold of 0 would stop
+/// calls before any answer of 400.
 pub(super) fn thresholds(a_day: u32) -> (u32, u32) {
     let threshold = |percent| u32::try_from(u64::from(a_day) * percent / 100).unwrap_or(u32::MAX).max(1);
     (threshold(SOFT_PERCENT), threshold(HARD_PERCENT))

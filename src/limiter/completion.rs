@@ -6,83 +6,56 @@ use super::instant::DualInstant;
 use crate::model::{Moment, Timestamp};
 use std::time::Duration;
 
-/// Outcome of a call as far as the quota is concerned.
-///
-/// The call's reservation lasts another 60 s after every outcome (docs/rules.md 30).
+/// Outcome of a call for the quota. The call's reservation lasts another 60 s after every outcome
+/// (docs/rules.md 30).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaOutcome {
-    /// Any other answer: a success, a 404, a 500, an unreadable body.
     Answered,
-    /// 400: counted in the bad-request budget.
     BadRequest,
-    /// 429 with `Retry-After`: the whole account waits for that time.
-    ///
-    /// The wait is at least a second and at most a day. For an unreadable header the client passes 60 s
-    /// (docs/rules.md 31).
+    /// 429 with `Retry-After`: the whole account waits for that time. The wait is at least a second and at
+    /// most a day. For an unreadable header the client passes 60 s (docs/rules.md 31).
     RateThrottled(Duration),
     /// 429 without `Retry-After`: the operation waits.
     ConcurrencyThrottled,
-    /// 403 with `Retry-After`: the account waits for that time, and the bad-request budget is exhausted for a
-    /// day.
+    /// 403 with `Retry-After`: the account waits for that time, and the bad-request
+    /// budget is exhausted for a day.
     BadRequestThrottled(Duration),
-    /// 403 without `Retry-After`: the key is refused at once, unless path or body name an id or a SKU
-    /// ([`crate::model::Operation::carries_id`]).
-    ///
-    /// The id or SKU may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and
-    /// reports with [`refuse_key`](super::Limiter::refuse_key).
+    /// 403 without `Retry-After`: the key is refused at once, unless an id or a SKU of the call may be at
+    /// fault instead (docs/rules.md 34). The caller then reports with
+    /// [`refuse_key`](super::Limiter::refuse_key).
     RefusedKey,
-    /// Proved not sent.
-    ///
-    /// The reservation lasts nevertheless. During an outage the quota then bounds even a loop without
-    /// backoff, at the cost of a slower first minute afterwards.
+    /// Proved not sent. The reservation lasts nevertheless, so the quota bounds even a loop without backoff
+    /// in an outage.
     NotSent,
     /// Given up without an answer: the slot lingers for a grace time.
     TimedOut,
 }
 
-/// A change that the caller logs and stores.
+/// A change that the caller logs. Except for a threshold, it stores [`LimiterState`](super::LimiterState)
+/// too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimiterEvent {
-    /// A hold was set (`quota.hold`). [`LimiterState`](super::LimiterState) has changed.
+    /// A hold was set (`quota.hold`); [`LimiterState`](super::LimiterState) has changed.
     HoldStarted(Hold),
     /// Other software uses the account, and the adaptive limit fell (`quota.share`).
-    /// [`LimiterState`](super::LimiterState) has changed.
-    LimitReduced {
-        /// The adaptive limit, in thousandths of the configured part.
-        permille: u32,
-        /// Reservations allowed from now on.
-        limit: u32,
-        /// Own reservations at the refusal.
-        reservations: u32,
-    },
+    LimitReduced { permille: u32, limit: u32, reservations: u32 },
     /// The adaptive limit is back at the configured part (`quota.share`).
     LimitRecovered,
-    /// The key was refused until shortly before this answer ([`Limiter::lift_refusal`](super::Limiter::lift_refusal)).
-    /// [`LimiterState`](super::LimiterState) has changed.
+    /// The key was refused until shortly before this answer
+    /// ([`Limiter::lift_refusal`](super::Limiter::lift_refusal)).
     RefusalLifted,
     /// The answers of 400 in 24 h reached the soft threshold: bulk pushes stop.
-    SoftThreshold {
-        /// Answers counted.
-        count: u32,
-    },
+    SoftThreshold { count: u32 },
     /// The answers of 400 reached the hard threshold: every operation that was answered 400 stops.
-    HardThreshold {
-        /// Answers counted.
-        count: u32,
-    },
-    /// The platform throttles us for bad requests: only reads are sent. [`LimiterState`](super::LimiterState)
-    /// has changed.
-    BudgetExhausted {
-        /// Time at which writes may be sent again.
-        until: Timestamp,
-    },
+    HardThreshold { count: u32 },
+    /// The platform throttles us for bad requests: only reads are sent until then.
+    BudgetExhausted { until: Timestamp },
 }
 
 impl Admission {
-    /// Records the outcome of a call and returns the changes.
-    ///
-    /// The slot becomes free or lingers, and the reservation ends one window from now. All holds that follow
-    /// from the outcome are in force before another call is granted.
+    /// Records the outcome of a call and returns the changes. The slot becomes free or lingers, and
+    /// the reservation ends one window from now. All holds that follow from the outcome are in
+    /// force before another call is granted.
     pub(super) fn complete_call(
         &mut self,
         grant: CallGrant,
@@ -90,7 +63,6 @@ impl Admission {
         now: DualInstant,
     ) -> Vec<LimiterEvent> {
         self.remove_expired(now.moment);
-        // With the call's own.
         let reservations = self.window.reservations();
         self.window.record_answer(now.moment);
         self.free_slot(grant, outcome, now.moment);
@@ -152,7 +124,7 @@ impl Admission {
             QuotaOutcome::ConcurrencyThrottled => {
                 let others = self.slots.in_flight(operation);
                 let is_new = self.holds.hold_shared_operation(operation, others, granted_at, at);
-                let scope = HoldScope::Operation(operation);
+                let scope = HoldScope::Slots(operation);
                 events.extend(self.hold_event(is_new, scope, HoldReason::Concurrency, now));
                 if self.refused_since.is_none_or(|since| granted_at > since)
                     && let Some(wait) = self.lockout.record_refusal(operation)
@@ -180,7 +152,6 @@ impl Admission {
         self.hold_event(is_new, HoldScope::Account, reason, now)
     }
 
-    /// Returns the event of a hold that was just set, if it is new.
     fn hold_event(
         &self,
         is_new: bool,

@@ -3,20 +3,20 @@
 use crate::model::{Operation, Timestamp, code_enum};
 use serde::{Deserialize, Serialize};
 
-/// The calls that a hold stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The calls that a hold stops; each has one hold at most, and they are shown in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HoldScope {
-    /// Every call of the account.
+pub(crate) enum HoldScope {
     Account,
     /// Every call outside the probe lane.
     Key,
-    /// Every call of one operation.
-    Operation(#[serde(with = "operation_name")] Operation),
+    /// Every call of an operation that is being judged.
+    Judged(#[serde(with = "operation_name")] Operation),
+    /// Every call of an operation whose slots other software uses too.
+    Slots(#[serde(with = "operation_name")] Operation),
 }
 
 code_enum! {
-    /// The reason for a hold.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum HoldReason {
@@ -38,13 +38,10 @@ code_enum! {
 /// A wait that the platform ordered, or that the limiter derived from its answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// The calls that the hold stops.
     pub scope: HoldScope,
-    /// The reason for the hold.
     pub reason: HoldReason,
     /// Text for an operator; empty if the reason suffices.
     pub why: String,
-    /// Calendar time at which the hold was set.
     pub since: Timestamp,
     /// Duration from `since`, in milliseconds; `None` if the hold ends by an event.
     pub duration_ms: Option<u64>,
@@ -70,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_hold_survives_being_written_down() {
-        for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Operation(Operation::WorkQueue)] {
+        for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Slots(Operation::WorkQueue)] {
             let (reason, since) = (HoldReason::Judging, Timestamp(7));
             let hold = Hold { scope, reason, why: "a 400".into(), since, duration_ms: Some(30_000) };
             let text = serde_json::to_string(&hold).unwrap();
@@ -80,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_kept_by_its_listed_name() {
-        let text = serde_json::to_string(&HoldScope::Operation(Operation::WorkQueue)).unwrap();
-        assert_eq!(text, r#"{"operation":"GET /api/Company/WorkQueue"}"#);
+        let text = serde_json::to_string(&HoldScope::Slots(Operation::WorkQueue)).unwrap();
+        assert_eq!(text, r#"{"slots":"GET /api/Company/WorkQueue"}"#);
     }
 }

@@ -19,50 +19,17 @@ use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Shortest and longest wait that the platform can order (docs/rules.md 31).
-///
-/// A wait under a second would be none. A header that asks for more than a day is more likely a mistake.
-/// `client/verdict.rs` (`WAIT_MIN`, `WAIT_MAX`) keeps the same limits for the waits that it reads.
+/// Shortest and longest wait that the platform can order (docs/rules.md 31); `client/verdict.rs` keeps the
+/// same limits.
 const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), DAY);
 /// First and longest wait while another program has the slots (docs/rules.md 31).
 const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Holds in force by their targets.
 #[derive(Debug, Default)]
 pub(super) struct ActiveHolds {
-    holds: BTreeMap<HoldTarget, ActiveHold>,
+    holds: BTreeMap<HoldScope, ActiveHold>,
     /// True from the end of a refusal until it is reported.
     is_lifted: bool,
-}
-
-/// Target of a hold; each has one hold at most. The order is that of [`ActiveHolds::active_holds`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum HoldTarget {
-    Account,
-    Key,
-    /// Operation that is being judged.
-    Judged(Operation),
-    /// Operation whose slots other software uses too.
-    Slots(Operation),
-}
-
-impl HoldTarget {
-    fn of(scope: HoldScope, reason: HoldReason) -> Self {
-        match scope {
-            HoldScope::Account => Self::Account,
-            HoldScope::Key => Self::Key,
-            HoldScope::Operation(operation) if reason == HoldReason::Judging => Self::Judged(operation),
-            HoldScope::Operation(operation) => Self::Slots(operation),
-        }
-    }
-
-    fn scope(self) -> HoldScope {
-        match self {
-            Self::Account => HoldScope::Account,
-            Self::Key => HoldScope::Key,
-            Self::Judged(operation) | Self::Slots(operation) => HoldScope::Operation(operation),
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -90,18 +57,17 @@ impl ActiveHolds {
     /// Sets a wait for the whole account. Returns false if a hold that ends later is in force already.
     pub(super) fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: Moment) -> bool {
         let ordered = ActiveHold::new(reason, "", now, Some(wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1)));
-        let before = self.holds.get(&HoldTarget::Account);
+        let before = self.holds.get(&HoldScope::Account);
         let longer = before.is_none_or(|before| before.end_moment() < ordered.end_moment());
         if longer {
-            self.holds.insert(HoldTarget::Account, ordered);
+            self.holds.insert(HoldScope::Account, ordered);
         }
         longer
     }
 
-    /// Records a 429 without `Retry-After` for a call granted at `granted`, with `others` of our calls still
-    /// in flight.
-    ///
-    /// Returns true if this set a hold. Calls in flight together are refused together and set the hold once.
+    /// Records a 429 without `Retry-After` for a call granted at `granted`, with `others` of our
+    /// calls still in flight. Returns true if this set a hold. Calls in flight together are refused
+    /// together and set the hold once.
     pub(super) fn hold_shared_operation(
         &mut self,
         operation: Operation,
@@ -109,7 +75,7 @@ impl ActiveHolds {
         granted: Moment,
         now: Moment,
     ) -> bool {
-        let before = self.holds.get(&HoldTarget::Slots(operation));
+        let before = self.holds.get(&HoldScope::Slots(operation));
         let is_known = before.is_some_and(|held| match held.wait {
             Some(_) => granted <= held.since,
             None => others > 0,
@@ -123,86 +89,81 @@ impl ActiveHolds {
             let wait = SHARED_SLOTS_WAIT.0.saturating_mul(1 << next.waits.min(5)).min(SHARED_SLOTS_WAIT.1);
             (next.waits, next.wait) = (next.waits + 1, Some(wait));
         }
-        self.holds.insert(HoldTarget::Slots(operation), next);
+        self.holds.insert(HoldScope::Slots(operation), next);
         true
     }
 
-    /// Records the end of a call. `admitted`: the platform had a slot for the call, so the doubling starts
-    /// anew.
+    /// Records the end of a call. `admitted`: the platform had a slot for the
+    /// call, so the doubling starts anew.
     pub(super) fn record_completion(&mut self, operation: Operation, admitted: bool) {
-        let target = HoldTarget::Slots(operation);
+        let target = HoldScope::Slots(operation);
         if admitted || self.holds.get(&target).is_some_and(|held| held.wait.is_none()) {
             self.holds.remove(&target);
         }
     }
 
-    /// Stops the operation until it is [released](Self::release_operation). Returns false if it was held
-    /// already.
+    /// Stops the operation until it is [released](Self::release_operation). Returns
+    /// false if it was held already.
     pub(super) fn hold_operation(&mut self, operation: Operation, why: &str, now: Moment) -> bool {
-        self.hold_until_event(HoldTarget::Judged(operation), HoldReason::Judging, why, now)
+        self.hold_until_event(HoldScope::Judged(operation), HoldReason::Judging, why, now)
     }
 
-    fn hold_until_event(&mut self, target: HoldTarget, reason: HoldReason, why: &str, now: Moment) -> bool {
+    fn hold_until_event(&mut self, target: HoldScope, reason: HoldReason, why: &str, now: Moment) -> bool {
         let is_new = !self.holds.contains_key(&target);
         self.holds.entry(target).or_insert_with(|| ActiveHold::new(reason, why, now, None));
         is_new
     }
 
-    /// Returns false if the operation was not held.
     pub(super) fn release_operation(&mut self, operation: Operation) -> bool {
-        self.holds.remove(&HoldTarget::Judged(operation)).is_some()
+        self.holds.remove(&HoldScope::Judged(operation)).is_some()
     }
 
-    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift_refusal).
-    ///
-    /// Returns false if the key was refused already.
+    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift_refusal). Returns false
+    /// if the key was refused already.
     pub(super) fn refuse_key(&mut self, why: &str, now: Moment) -> bool {
-        self.hold_until_event(HoldTarget::Key, HoldReason::RefusedKey, why, now)
+        self.hold_until_event(HoldScope::Key, HoldReason::RefusedKey, why, now)
     }
 
-    /// Returns false if the key was not refused.
     pub(super) fn lift_refusal(&mut self) -> bool {
-        let was_refused = self.holds.remove(&HoldTarget::Key).is_some();
+        let was_refused = self.holds.remove(&HoldScope::Key).is_some();
         self.is_lifted |= was_refused;
         was_refused
     }
 
-    /// Returns true once after a refusal was lifted.
     pub(super) fn take_lifted(&mut self) -> bool {
         std::mem::take(&mut self.is_lifted)
     }
 
     /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.
     pub(super) fn lift_order(&mut self, now: Moment) -> Option<HoldReason> {
-        let lifted = self.holds.remove(&HoldTarget::Account)?;
+        let lifted = self.holds.remove(&HoldScope::Account)?;
         (lifted.end_moment() > Some(now)).then_some(lifted.reason)
     }
 
     pub(super) fn is_refused(&self) -> bool {
-        self.holds.contains_key(&HoldTarget::Key)
+        self.holds.contains_key(&HoldScope::Key)
     }
 
     pub(super) fn check_lane(&self, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         if self.is_refused() && lane != Lane::Probe {
             return Err(AdmissionWait::Event);
         }
-        match self.holds.get(&HoldTarget::Account).and_then(ActiveHold::end_moment) {
+        match self.holds.get(&HoldScope::Account).and_then(ActiveHold::end_moment) {
             Some(end) if end > now => Err(AdmissionWait::Until(end)),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Checks the holds on an operation with `in_flight` calls in flight.
     pub(super) fn check_operation(
         &self,
         operation: Operation,
         in_flight: u32,
         now: Moment,
     ) -> Result<(), AdmissionWait> {
-        if self.holds.contains_key(&HoldTarget::Judged(operation)) {
+        if self.holds.contains_key(&HoldScope::Judged(operation)) {
             return Err(AdmissionWait::Event);
         }
-        let Some(held) = self.holds.get(&HoldTarget::Slots(operation)) else { return Ok(()) };
+        let Some(held) = self.holds.get(&HoldScope::Slots(operation)) else { return Ok(()) };
         match held.end_moment() {
             Some(end) if end > now => Err(AdmissionWait::Until(end)),
             // Without a call in flight no completion would ever end the wait.
@@ -215,8 +176,8 @@ impl ActiveHolds {
     pub(super) fn active_holds(&self, now: DualInstant) -> Vec<Hold> {
         let active =
             self.holds.iter().filter(|(_, hold)| hold.end_moment().is_none_or(|end| end > now.moment));
-        let shown = active.map(|(target, hold)| Hold {
-            scope: target.scope(),
+        let shown = active.map(|(scope, hold)| Hold {
+            scope: *scope,
             reason: hold.reason,
             why: hold.why.clone(),
             since: now.to_timestamp(hold.since),
@@ -230,12 +191,12 @@ impl ActiveHolds {
         let restored = stored.iter().map(|hold| {
             let (since, wait) = (now.past_moment(hold.since), hold.duration_ms.map(Duration::from_millis));
             let active = ActiveHold::new(hold.reason, &hold.why, since, wait);
-            (HoldTarget::of(hold.scope, hold.reason), active)
+            (hold.scope, active)
         });
         // Calls in flight of an earlier run never complete. The other pairs are never written.
-        let ends_again = |(target, hold): &(HoldTarget, ActiveHold)| match target {
-            HoldTarget::Account | HoldTarget::Slots(_) => hold.wait.is_some(),
-            HoldTarget::Key | HoldTarget::Judged(_) => hold.wait.is_none(),
+        let ends_again = |(target, hold): &(HoldScope, ActiveHold)| match target {
+            HoldScope::Account | HoldScope::Slots(_) => hold.wait.is_some(),
+            HoldScope::Key | HoldScope::Judged(_) => hold.wait.is_none(),
         };
         Self { holds: restored.filter(ends_again).collect(), is_lifted: false }
     }
@@ -367,7 +328,7 @@ mod tests {
         holds.hold_shared_operation(READ, 0, second(3), second(3));
         let stored = holds.active_holds(now(3_000));
         let scopes: Vec<_> = stored.iter().map(|hold| hold.scope).collect();
-        let operations = [HoldScope::Operation(PUSH), HoldScope::Operation(READ)];
+        let operations = [HoldScope::Judged(PUSH), HoldScope::Slots(READ)];
         assert_eq!(scopes, [&[HoldScope::Account, HoldScope::Key][..], &operations].concat());
 
         let mut restored = ActiveHolds::from_persisted(&stored, now(300_000));

@@ -2,7 +2,6 @@
 
 use crate::model::{Clock, Moment, Timestamp};
 
-/// An instant on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DualInstant {
     pub(super) moment: Moment,
@@ -19,10 +18,8 @@ impl DualInstant {
         Timestamp(self.timestamp.0.saturating_add(moment.0.saturating_sub(self.moment.0)))
     }
 
-    /// Returns the moment of a past timestamp, which may lie before the boot.
-    ///
-    /// A timestamp in the future, after a calendar step back, becomes now. A hold of an hour then ends at
-    /// most an hour from now.
+    /// Returns the moment of a past timestamp, which may lie before the boot. A timestamp in the future,
+    /// after a calendar step back, becomes now. A hold of an hour then ends at most an hour from now.
     pub(super) fn past_moment(self, timestamp: Timestamp) -> Moment {
         self.moment.minus(self.timestamp.duration_since(timestamp))
     }
@@ -31,7 +28,6 @@ impl DualInstant {
 /// Condition that a stopped call waits for. The order is that of the ends: an event is later than any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AdmissionWait {
-    /// A time: the call checks again then.
     Until(Moment),
     /// An event, such as a completed call or a lifted hold. The cause of the event runs the admission loop.
     Event,

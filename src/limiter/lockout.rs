@@ -15,7 +15,6 @@ const OPERATIONS_MIN: usize = 2;
 /// First and longest wait. A lockout of hours then costs twelve calls an hour.
 const LOCKOUT_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
 
-/// Consecutive refusals without an explanation.
 #[derive(Debug, Default)]
 pub(super) struct Lockout {
     refusals: u32,
@@ -36,7 +35,6 @@ impl Lockout {
         Some(wait)
     }
 
-    /// Records an admitted call, which ends the lockout.
     pub(super) fn end_lockout(&mut self) {
         *self = Self::default();
     }

@@ -1,50 +1,25 @@
 //! The account's call quota: admission of every call to the platform.
 //!
-//! The limiter takes plain settings and an injected clock.
-//!
-//! The platform counts the calls of an account over a sliding minute and refuses calls beyond the quota.
-//! Refused calls count too (docs/interface.md, *Limits*). [`Limiter::acquire`] waits until a call may be
-//! sent. [`Permit::complete_call`] records the outcome of the call.
-//!
-//! # Policy
-//!
-//! Three mechanisms work together, and none suffices alone. The percentages are the used part of the quota in
-//! a simulated hour of backlog: a strict sliding minute of 120 calls, answers after 0.1 to 1 s.
+//! The platform counts the calls of an account over a sliding minute and refuses calls beyond the quota. Refused calls
+//! count too (docs/interface.md, *Limits*). [`Limiter::acquire`] waits until a call may be sent, and
+//! [`Permit::complete_call`] records its outcome. Three mechanisms work together; docs/performance.md, *The quota in a
+//! backlog*, has what each alone would do:
 //!
 //! - **The sliding window** (`window.rs`) keeps the quota. A call holds its reservation from before the send
 //!   until 60 s after its answer, so jitter, stalls and late answers cannot put two calls into the same
-//!   minute of the platform. A log of send times used 97 % and drew 181 refusals. The window draws none, also
-//!   if a tenth of the network trips stall for seconds. Alone, the window sends a backlog in a rush and then
-//!   pauses: an urgent call waited up to 50 s.
-//! - **The pacer** (`pacer.rs`) spreads bulk calls: an urgent call waits at most 0.6 s, and 98.7 % are used. A
-//!   token bucket *instead of* the window must take its burst from the rate (a burst of 10 uses 92 %). Even
-//!   with a burst of 1 a network that stalls causes some 40 refusals an hour.
-//! - **Two reserved calls** that bulk calls leave free: an urgent call does not wait at all, and 97.1 % are
-//!   used. Platforms that count whole seconds see no rush either.
+//!   minute of the platform.
+//! - **The pacer** (`pacer.rs`) spreads bulk calls, so that an urgent call between them waits half a second.
+//! - **Two reserved calls** that bulk calls leave free: an urgent call does not wait at all.
 //!
-//! A call also needs a free slot (3 calls of an operation at a time), no hold on it, and room in the
-//! bad-request budget. The adaptive limit lowers the quota while other software uses the account. Lanes
-//! (`queue.rs`) are priority classes: a poll waits at most 4 s behind endless pushes. Any call waits at most
-//! a minute behind operators' calls that use up the minute in a rush (`tests/lanes.rs`).
+//! A call also needs a free slot of its operation, no hold on it, and room in the bad-request budget. The adaptive limit
+//! lowers the quota while other software uses the account. After the platform has refused the whole account, calls go
+//! one at a time until one is admitted. Lanes (`queue.rs`) are priority classes with guaranteed turns: a poll waits at
+//! most 4 s behind endless pushes, and any call a minute behind a rush of operators' calls (`tests/lanes.rs`).
 //!
-//! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, calendar steps of an hour,
-//! stalls, lost answers, invalid requests; 436 runs) exceeded no minute and no slot limit, with at most 402
-//! answers of 400 within a day. A process killed amid a backlog of 8,000 stock levels draws no 429. With
-//! answers after 1.5 s it uses 115 to 117 of 118 reservations in its first minute.
-//!
-//! After the platform has refused the whole account, calls go one at a time until one is admitted. If the
-//! account grants a tenth of its quota, at most eight calls are refused within 35 s (`tests/foreign.rs`).
-//!
-//! # Limitations
-//!
-//! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
-//!   costs another 429. Instances that share an account set `limits.share`.
-//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of
-//!   [`PersistedState`].
-//! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
-//!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.
-//! - The limiter writes no log lines. It returns [`LimiterEvent`]s, because the caller knows the run and must
-//!   store the changed state anyway.
+//! Limits: other software on the account is not noticed before its first 429, so instances that share an account set
+//! `limits.share`. Calls that bypass the limiter are not counted, and a restart is safe only with the contents of
+//! [`PersistedState`]. A wait has no upper bound; a caller that drops the future leaves no trace. The limiter writes no
+//! log: the caller, which knows the run, logs and stores the [`LimiterEvent`]s.
 
 mod adaptive_limit;
 mod admission;
@@ -74,6 +49,7 @@ pub(crate) use persisted::{BadRequestStatus, QuotaStatus};
 pub use persisted::{EndingHold, LimiterState, PastReservation, PersistedState};
 pub use quota_usage::QuotaUsage;
 pub use settings::LimiterSettings;
+pub(crate) use window::QUOTA_WINDOW;
 
 use crate::model::{Clock, Lane, Moment, Operation};
 use admission::{Admission, NextStep};
@@ -84,19 +60,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longest sleep between two admission checks.
-///
-/// Tokio's timer stops while the machine is suspended, but the limiter's clock does not. A call that became
-/// admissible during a suspend is admitted at most this long after the wake-up.
+/// Longest sleep between two admission checks. Tokio's timer stops while the machine is suspended, so a call
+/// that became admissible meanwhile is admitted at most this long after the wake-up.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// Payment of the pace of the bulk lanes by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacePayment {
-    /// The call pays if its lane is paced.
     Paced,
-    /// The freshness read before this write has paid for both. The write goes before calls of its lane that
-    /// have not paid.
+    /// The freshness read before this write has paid for both. The write goes before calls of
+    /// its lane that have not paid.
     Paid,
 }
 
@@ -105,9 +77,7 @@ pub enum PacePayment {
 #[error("the call was not sent because the program is draining; it may be made again after the next start")]
 pub struct LimiterClosed;
 
-/// Handle to the quota of the account.
-///
-/// Clones share one state. A process has one limiter for each account.
+/// Handle to the quota of the account. Clones share one state. A process has one limiter for each account.
 #[derive(Clone)]
 pub struct Limiter {
     shared: Arc<LimiterShared>,
@@ -120,10 +90,7 @@ struct LimiterShared {
 }
 
 impl LimiterShared {
-    /// Locks the state; a poisoned mutex is used as it is.
-    ///
-    /// A panic under the lock would be a bug in the arithmetic. At worst it leaves one call too many counted,
-    /// which is safe.
+    /// Locks the state; a poisoned mutex is used, because at worst one call too many is counted.
     fn lock_admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,15 +105,13 @@ impl LimiterShared {
 }
 
 impl Limiter {
-    /// Creates a limiter from the state of earlier runs; see [`PersistedState`].
     pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, state: PersistedState) -> Self {
         let admission = Admission::from_persisted(settings, state, DualInstant::from_clock(clock.as_ref()));
         Self { shared: Arc::new(LimiterShared { admission: Mutex::new(admission), clock }) }
     }
 
-    /// Waits for its turn, a reservation, the pace, a slot and the end of every hold.
-    ///
-    /// Cancel-safe: dropping the future leaves the queue and reserves nothing.
+    /// Waits for its turn, a reservation, the pace, a slot and the end of every hold. Cancel-safe: dropping
+    /// the future leaves the queue and reserves nothing.
     pub async fn acquire(
         &self,
         operation: Operation,
@@ -179,39 +144,35 @@ impl Limiter {
         admission.run_admission(None, now);
     }
 
-    /// Holds an operation until it is [released](Self::release_operation).
-    ///
-    /// The hold lasts while one call shows if the operation or the key is at fault (docs/rules.md 18). `why`
-    /// is text for an operator. Returns false if the operation is held already.
+    /// Holds an operation until it is [released](Self::release_operation), while one call shows if the
+    /// operation or the key is at fault (docs/rules.md 18). `why` is text for an operator. Returns false if
+    /// it is held already.
     pub fn hold_operation(&self, operation: Operation, why: &str) -> bool {
         let now = self.shared.moment();
         self.shared.lock_admission().holds.hold_operation(operation, why, now)
     }
 
-    /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns false if it was not
-    /// held.
+    /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns
+    /// false if it was not held.
     pub fn release_operation(&self, operation: Operation) -> bool {
         self.end_hold(|holds, _| holds.release_operation(operation))
     }
 
-    /// Holds all lanes but the probe lane, because the platform does not accept the key.
-    ///
-    /// `why` is text for an operator and contains no secret. Returns false if the key is refused already.
+    /// Holds all lanes but the probe lane, because the platform does not accept the key. `why` is text for an
+    /// operator and contains no secret. Returns false if the key is refused already.
     pub fn refuse_key(&self, why: &str) -> bool {
         let now = self.shared.moment();
         self.shared.lock_admission().holds.refuse_key(why, now)
     }
 
-    /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
-    /// not refused.
-    ///
-    /// The next answer reports [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
+    /// Ends the hold for a refused key. Returns false if the key was not refused. The next answer reports
+    /// [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
     pub(crate) fn lift_refusal(&self) -> bool {
         self.end_hold(|holds, _| holds.lift_refusal())
     }
 
-    /// Ends the wait ordered for the account, by an operator's decision. Returns its reason if one was in
-    /// force.
+    /// Ends the wait ordered for the account, by an operator's decision. Returns its
+    /// reason if one was in force.
     pub(crate) fn lift_order(&self) -> Option<HoldReason> {
         self.end_hold(ActiveHolds::lift_order)
     }
@@ -224,26 +185,22 @@ impl Limiter {
         ended
     }
 
-    /// Returns true if the key is refused.
     pub fn is_refused(&self) -> bool {
         self.shared.lock_admission().holds.is_refused()
     }
 
-    /// Returns the state for the next start. Only [`PersistedState::limiter_state`] must be stored; the rest
-    /// is in the journal.
+    /// Returns the state for the next start; only [`PersistedState::limiter_state`] must be stored.
     pub fn persisted_state(&self) -> PersistedState {
         let now = self.shared.now();
         self.shared.lock_admission().persisted_state(now)
     }
 
-    /// Returns the used and the free part of the quota.
     pub fn quota_usage(&self) -> QuotaUsage {
         let now = self.shared.now();
         self.shared.lock_admission().quota_usage(now)
     }
 }
 
-/// Prints the whole state, for tests that compare two states.
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Limiter").field(&*self.shared.lock_admission()).finish()

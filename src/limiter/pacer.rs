@@ -1,13 +1,11 @@
 //! Pacer: spreads bulk calls over the minute. The only file that names `governor`.
 //!
 //! A bucket with a burst of 1 at the rate of the limit: bulk calls start at least `60 s / limit` apart. The
-//! pacer does not keep the quota; the [window](super::window) does. Without the pacer a backlog would go in
-//! one rush, and urgent calls would then wait for most of a minute. A larger burst has no use, because the
+//! pacer does not keep the quota; the [window](super::window) does. A larger burst has no use, because the
 //! largest number of calls in a minute is rate + burst − 1.
 //!
 //! `governor` only decides. Its waiting is not fair and does not use Tokio's timer, and its clock ignores
-//! suspends. The clock is therefore set before each question, and the limiter does the waiting. A restart
-//! gives one unpaced call, which the window counts like any other.
+//! suspends. The clock is therefore set before each question, and the limiter does the waiting.
 
 use crate::model::Moment;
 use governor::clock::Clock;
@@ -46,7 +44,6 @@ impl Pacer {
         Self { bucket, calls_per_minute, last_pass: None, has_returned_pass: false }
     }
 
-    /// Takes a pass, or returns the moment of the next one.
     pub(super) fn try_pass(&mut self, now: Moment) -> Result<(), Moment> {
         self.bucket.clock().0.set(since_boot(now));
         match self.bucket.check() {
@@ -60,13 +57,12 @@ impl Pacer {
         }
     }
 
-    /// Gives back the last pass, because its call was never begun.
     pub(super) fn return_pass(&mut self) {
         self.has_returned_pass = true;
     }
 
-    /// Sets another rate. The new bucket starts at the last pass, so that a change of rate gives no extra
-    /// call.
+    /// Sets another rate. The new bucket starts at the last pass, so that a change
+    /// of rate gives no extra call.
     pub(super) fn set_rate(&mut self, calls_per_minute: u32) {
         if calls_per_minute == self.calls_per_minute {
             return;

@@ -1,17 +1,15 @@
 //! Right to send one call: a reservation in the window and a slot of its operation.
+//!
+//! A permit dropped without an outcome counts as given up at that instant. This is safe while the task that waits for
+//! the answer owns the permit.
 
 use super::admission::CallGrant;
 use super::{LimiterEvent, LimiterShared, QuotaOutcome};
 use std::sync::Arc;
 
-/// Right to send one call.
-///
-/// [Complete](Self::complete_call) it with the outcome. A permit dropped without an outcome counts as given
-/// up at that instant. This is safe while the task that waits for the answer owns the permit.
 #[must_use = "a permit dropped unused still costs a reservation for 60 s; call return_unused instead"]
 pub struct Permit {
     shared: Arc<LimiterShared>,
-    /// `None` once completed.
     grant: Option<CallGrant>,
 }
 
@@ -34,17 +32,15 @@ impl Permit {
         }
     }
 
-    /// Returns true if no hold set since the grant stops the call.
-    ///
-    /// Check it last before the send, because another call may have been throttled during the claim. On false
-    /// [give the permit back](Self::return_unused) and acquire a new one.
+    /// Returns true if no hold set since the grant stops the call. Check it last before the send, and on
+    /// false acquire a new permit.
     pub fn may_send(&self) -> bool {
         let now = self.shared.moment();
         self.grant.is_some_and(|grant| self.shared.lock_admission().may_send(grant, now))
     }
 
-    /// Runs another call first and keeps this reservation. Where calls go one at a time, the other call may
-    /// go.
+    /// Runs another call first and keeps this reservation. Where calls go one at a
+    /// time, the other call may go.
     pub(crate) async fn keep_while<F: Future>(&self, other: F) -> F::Output {
         let _kept = KeptReservation::new(&self.shared);
         other.await
@@ -59,13 +55,11 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The events are dropped. A call given up causes `LimitRecovered` only, and `QuotaUsage` has the
-        // limit.
+        // A call given up causes `LimitRecovered` only, and `QuotaUsage` has the limit.
         drop(self.end_grant(QuotaOutcome::TimedOut));
     }
 }
 
-/// A kept reservation, for the lifetime of the guard.
 struct KeptReservation<'a>(&'a LimiterShared);
 
 impl<'a> KeptReservation<'a> {

@@ -15,41 +15,28 @@ use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// State of earlier runs.
-///
-/// `reservations` and `bad_requests` come from the journal, because only the commit before a send survives a
-/// crash. `limiter_state` is stored whenever a [`LimiterEvent`](super::LimiterEvent) reports a change of it.
-/// An empty state is right for a new database only.
+/// State of earlier runs. `reservations` and `bad_requests` come from the journal, because only the commit
+/// before a send survives a crash. `limiter_state` is stored whenever a [`LimiterEvent`](super::LimiterEvent)
+/// reports a change of it. An empty state is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistedState {
-    /// Calls of the last minutes.
-    ///
-    /// *After a restart on the same boot*: every call answered within the last two minutes as
-    /// [`PastReservation::Answered`] with the moment of its answer; older answers are ignored. Every call
-    /// given up without an answer as [`PastReservation::GivenUp`]. Every claimed call without an outcome as
-    /// [`PastReservation::Unanswered`], regardless of its age.
-    ///
-    /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
-    /// list is the newest `calls_per_minute` calls of the journal, each as [`PastReservation::Answered`] with
-    /// the moment of the start.
+    /// Calls of the last minutes. After a restart on the same boot: every answered call of the last two
+    /// minutes, every call given up, and every claimed call without an outcome, of whatever age. On another
+    /// boot the moments of the journal are meaningless: then the newest `calls_per_minute` calls, each as
+    /// just answered.
     pub reservations: Vec<PastReservation>,
-    /// Answers of 400 in the last 24 h with their operations; older ones are ignored.
-    ///
-    /// Answers of another boot get the moment computed from their timestamps. Timestamps alone are not
-    /// enough: a calendar set ahead by an hour between two starts dropped an hour of answers. In a million
-    /// simulated calls 525 then came within a day.
+    /// Answers of 400 in the last 24 h with their operations; older ones are ignored. Those of another boot
+    /// get the moment computed from their timestamps.
     pub bad_requests: Vec<(Moment, Operation)>,
-    /// State that the journal does not contain.
     pub limiter_state: LimiterState,
 }
 
-/// A reservation made by an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastReservation {
     /// Ends 60 s after this moment; a moment in the future counts as the start.
     Answered(Moment),
-    /// Ends likewise. Its slot is free the grace time after this moment, because the platform may still work
-    /// on the call.
+    /// Ends likewise. Its slot is free the grace time after this moment, because the platform
+    /// may still work on the call.
     GivenUp(Operation, Moment),
     /// May still be in flight: ends 60 s after the start, and its slot is free after the grace time.
     Unanswered(Operation),
@@ -58,23 +45,19 @@ pub enum PastReservation {
 /// Stored state in calendar time, so that it survives a reboot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimiterState {
-    /// The holds in force.
-    ///
-    /// A hold of an operation being judged is returned too. The program must continue the judging after the
-    /// start, or release the operation.
+    /// The holds in force. The program must continue the judging of an operation after the start, or release
+    /// it.
     pub holds: Vec<Hold>,
     /// Adaptive limit after its last reduction, in thousandths, and the time of that reduction.
     pub last_reduction: Option<(u32, Timestamp)>,
     /// Time of the last unexpected 429.
     pub guarded_since: Option<Timestamp>,
-    /// Time of the throttle for bad requests, and true if a call was answered since.
-    ///
-    /// If the flag is out of date, one more call goes alone.
+    /// Time of the throttle for bad requests, and true if a call was answered since. If the flag is out of
+    /// date, one more call goes alone.
     pub budget_exhausted: Option<(Timestamp, bool)>,
 }
 
 impl Admission {
-    /// Restores the state of a starting program from earlier runs.
     pub(super) fn from_persisted(settings: LimiterSettings, state: PersistedState, now: DualInstant) -> Self {
         let mut admission = Self::new(settings);
         let PersistedState { reservations, bad_requests, limiter_state: stored } = state;
@@ -105,7 +88,6 @@ impl Admission {
         admission
     }
 
-    /// Returns the state for the next start.
     pub(super) fn persisted_state(&mut self, now: DualInstant) -> PersistedState {
         self.remove_expired(now.moment);
         let answered = self.window.answered_times().map(PastReservation::Answered);
@@ -125,23 +107,17 @@ impl Admission {
     }
 }
 
-/// A hold with a known end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndingHold {
     /// The operation that the hold stops, or `account`.
     pub what: String,
-    /// The reason for the hold.
     pub reason: HoldReason,
-    /// Start of the hold.
     pub since: Timestamp,
-    /// End of the hold.
     pub until: Timestamp,
 }
 
-/// The quota left to us by the platform and by other software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QuotaStatus {
-    /// The holds in force that end at a known time.
     pub holds: Vec<EndingHold>,
     /// The adaptive limit, in thousandths of the configured part.
     pub share_permille: u32,
@@ -150,15 +126,14 @@ pub struct QuotaStatus {
 }
 
 impl LimiterState {
-    /// Returns the part of the state in force at `now`.
-    ///
-    /// Holds that end by an event are left out, because only the running limiter knows of the event.
+    /// Returns the part of the state in force at `now`. Holds that end by an event are left out, because only
+    /// the running limiter knows of the event.
     pub(crate) fn quota_status(&self, now: Timestamp) -> QuotaStatus {
         let holds = self.holds.iter().filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
             let what = match hold.scope {
                 HoldScope::Account | HoldScope::Key => "account".to_owned(),
-                HoldScope::Operation(operation) => operation.to_string(),
+                HoldScope::Judged(operation) | HoldScope::Slots(operation) => operation.to_string(),
             };
             (until > now).then_some(EndingHold { what, reason: hold.reason, since: hold.since, until })
         });

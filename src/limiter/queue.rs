@@ -11,9 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Number of turns of which one is a bulk call's while operators' calls wait too.
-///
-/// An operator does not notice a tenth, and a poll that waits for hours brings stale facts.
+/// Number of turns of which one is a bulk call's while operators' calls wait too. An operator does not notice
+/// a tenth, and a poll that waits for hours brings stale facts.
 const BULK_TURN: u32 = 10;
 /// Number of bulk turns of which one is a poll's while pushes wait too, so that facts stay minutes old.
 const POLL_TURN: u32 = 5;
@@ -41,10 +40,9 @@ pub(super) struct LaneTurn {
 }
 
 impl LaneTurn {
-    /// Returns true for a bulk call in a turn of its own: it leaves the reserve free and is paced.
-    ///
-    /// A bulk call in an operator's turn does neither. Otherwise operators' calls that use up the minute in a
-    /// rush would leave bulk calls one turn a minute.
+    /// Returns true for a bulk call in a turn of its own: it leaves the reserve free and is paced. A bulk
+    /// call in an operator's turn does neither. Otherwise operators' calls that use up the minute in a rush
+    /// would leave bulk calls one turn a minute.
     pub(super) fn follows_bulk_rules(self) -> bool {
         !self.is_owed && matches!(self.lane, Lane::Push | Lane::Poll)
     }
@@ -52,7 +50,6 @@ impl LaneTurn {
 
 #[derive(Debug, Default)]
 pub(super) struct CallQueue {
-    /// In the order of [`Lane::ALL`].
     lanes: [VecDeque<Waiter>; 4],
     last_ticket: u64,
     /// Operators' calls granted in a row while bulk calls waited.
@@ -62,9 +59,8 @@ pub(super) struct CallQueue {
 }
 
 impl CallQueue {
-    /// Adds a call to the end of its lane, or before unpaid calls if its read has paid the pace.
-    ///
-    /// A write behind a backlog would make its freshness read worthless.
+    /// Adds a call to the end of its lane, or before unpaid calls if its read has paid the pace. A write
+    /// behind a backlog would make its freshness read worthless.
     pub(super) fn add_call(&mut self, operation: Operation, lane: Lane, pace: PacePayment) -> Waiter {
         self.last_ticket += 1;
         let ticket_id = TicketId(self.last_ticket);

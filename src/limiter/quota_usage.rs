@@ -14,15 +14,12 @@ pub struct QuotaUsage {
     pub held: u32,
     /// Waiting calls of the bulk lanes.
     pub bulk_waiting: usize,
-    /// The holds in force.
     pub holds: Vec<Hold>,
     free_for_bulk: u32,
 }
 
 impl QuotaUsage {
-    /// Returns true if the quota has room for extra calls.
-    ///
-    /// Half is free for bulk calls, no bulk call waits, and no hold is in force.
+    /// Returns true if half of the quota is free for bulk calls, none waits, and no hold is in force.
     pub(crate) fn has_spare_calls(&self) -> bool {
         let is_idle = self.bulk_waiting == 0 && self.holds.is_empty();
         is_idle && self.free_for_bulk * 2 >= self.limit

@@ -3,14 +3,12 @@
 //! The configuration checks the ranges and reports errors. Here every value is safe: a senseless one slows
 //! the program down instead of ending it.
 
-/// The limits of docs/interface.md, *Limits*, as configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterSettings {
     /// Calls that the account allows in any 60 s.
     pub calls_per_minute: u32,
     /// Fraction of those calls that tallyd may use, above 0 and at most 1.
     pub share: f64,
-    /// Calls of one operation that may be in flight at a time.
     pub concurrent_calls_per_operation: u32,
     /// Answers of 400 in 24 h from which on the platform refuses all calls.
     pub bad_requests_per_day: u32,
@@ -44,13 +42,12 @@ impl LimiterSettings {
         whole.max(1)
     }
 
-    /// Returns the reservations of `limit` up to which bulk calls are granted. At least 1, so that a tiny
-    /// quota syncs too.
+    /// Returns the reservations of `limit` up to which bulk calls are granted. At least 1, so
+    /// that a tiny quota syncs too.
     pub(super) fn bulk_limit(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.reserved_calls).max(1)
     }
 
-    /// Returns the slots per operation, at least 1.
     pub(super) fn slots_per_operation(&self) -> u32 {
         self.concurrent_calls_per_operation.max(1)
     }

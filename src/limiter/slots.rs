@@ -8,10 +8,8 @@ use crate::model::{Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time for which a call given up without an answer keeps its slot.
-///
-/// The timeout is already far longer than a usual answer, so a few seconds cover a call still at work. A slot
-/// freed too early costs one 429 without `Retry-After`.
+/// Time for which a call given up without an answer keeps its slot. A slot freed too early costs one 429
+/// without `Retry-After`.
 pub(super) const LINGER_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -43,7 +41,6 @@ impl OperationSlots {
         self.add_lingering(operation, now);
     }
 
-    /// Keeps a slot for a call of an earlier run that may still be at work.
     pub(super) fn add_lingering(&mut self, operation: Operation, now: Moment) {
         self.operations.entry(operation).or_default().lingering.push(now.plus(LINGER_TIME));
     }
@@ -53,7 +50,6 @@ impl OperationSlots {
         self.operations.get(&operation).map_or(0, |busy| busy.in_flight)
     }
 
-    /// Returns the operations with calls in flight, once for each call.
     pub(super) fn operations_in_flight(&self) -> impl Iterator<Item = Operation> {
         self.operations.iter().flat_map(|(operation, busy)| (0..busy.in_flight).map(|_| *operation))
     }

@@ -12,11 +12,10 @@ use crate::model::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The platform's window (docs/interface.md, *Limits*: calls per minute) plus one millisecond.
-///
-/// A [`Moment`] is truncated to whole milliseconds, so two moments 60 000 ms apart may be slightly less than
-/// 60 s apart.
-pub(super) const WINDOW_LENGTH: Duration = Duration::from_millis(60_001);
+/// The platform's window, within which a call counts (docs/interface.md, *Limits*: calls per minute).
+pub(crate) const QUOTA_WINDOW: Duration = Duration::from_mins(1);
+/// The window with a millisecond more, because a [`Moment`] is truncated to whole milliseconds.
+pub(super) const WINDOW_LENGTH: Duration = QUOTA_WINDOW.saturating_add(Duration::from_millis(1));
 
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
@@ -26,10 +25,8 @@ pub(super) struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Restores a window from the answer times of earlier calls.
-    ///
-    /// A moment later than `now` belongs to another boot and counts as `now`, so a reservation never lasts
-    /// longer than the window.
+    /// Restores a window from the answer times of earlier calls. A moment later than `now` belongs to another
+    /// boot and counts as `now`, so a reservation never lasts longer than the window.
     pub(super) fn from_answers(answered: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
         let mut answered: Vec<_> = answered.into_iter().map(|at| at.min(now)).collect();
         answered.sort_unstable();
@@ -45,7 +42,6 @@ impl SlidingWindow {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Records an answer, or its absence. The reservation ends one window from now.
     pub(super) fn record_answer(&mut self, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let last = self.answer_times.back().copied().unwrap_or(now);
@@ -67,13 +63,12 @@ impl SlidingWindow {
         self.in_flight
     }
 
-    /// Returns the answer times of the reservations in use, oldest first.
     pub(super) fn answered_times(&self) -> impl Iterator<Item = Moment> {
         self.answer_times.iter().copied()
     }
 
-    /// Checks that one more call leaves at most `limit` reservations in use. Otherwise returns the wait for
-    /// the next end.
+    /// Checks that one more call leaves at most `limit` reservations in use. Otherwise returns
+    /// the wait for the next end.
     pub(super) fn check_limit(&self, limit: u32, window: Duration) -> Result<(), AdmissionWait> {
         let Some(too_many) = self.reservations().checked_sub(limit) else { return Ok(()) };
         let last_of_them = usize::try_from(too_many).ok().and_then(|index| self.answer_times.get(index));
