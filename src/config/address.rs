@@ -8,7 +8,6 @@ use std::fmt;
 pub struct ProxyUrl(String);
 
 impl ProxyUrl {
-    /// Returns the whole address with its password, for the HTTP client only.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -38,8 +37,7 @@ pub(super) fn without_user(text: &str) -> String {
     }
 }
 
-/// Checks that `name` is a valid header name and not one that the client sets itself. Returns it in lower
-/// case.
+/// Checks for a valid header name that the client does not set itself. Returns it in lower case.
 pub(super) fn check_header_name(name: &str) -> Result<String, String> {
     const RESERVED_HEADERS: [&str; 9] = [
         "accept",

@@ -29,17 +29,13 @@ const DEFAULT_SCHEDULES: [(JobKind, &str); 14] = [
     (JobKind::Backup, "0 43 3 * * *"),
 ];
 
-/// The jobs that have a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobsConfig {
-    /// All fourteen jobs, enabled or not.
     pub by_kind: BTreeMap<JobKind, JobConfig>,
-    /// `[jobs.balances] skus_per_call`: the initial page size.
     pub skus_per_call: u32,
 }
 
 impl JobsConfig {
-    /// Returns the enabled jobs with their schedules.
     pub fn enabled_schedules(&self) -> Vec<(JobKind, Schedule)> {
         let enabled = self.by_kind.iter().filter(|(_, job)| job.enabled);
         enabled.map(|(kind, job)| (*kind, job.schedule.clone())).collect()

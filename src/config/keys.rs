@@ -1,21 +1,18 @@
 //! The sources of the account's two keys (docs/interface.md, *Authentication*), and their reading.
 //!
-//! The daemon keeps a source instead of the keys, because a refused key is replaced while the daemon runs.
-//! The keys are read again at a reload and before each probe. For each key the first of these counts:
+//! The daemon keeps a source instead of the keys, which are read again at a reload and before each probe, because a
+//! refused key is replaced while the daemon runs. For each key the first of these counts:
 //!
 //! 1. `TALLYD_SERVICE__INTEGRATION_KEY` or `TALLYD_SERVICE__GATEWAY_KEY`: the environment has precedence;
 //! 2. `integration_key_file` or `gateway_key_file`, if the file names one;
 //! 3. `$CREDENTIALS_DIRECTORY/integration-key` or `gateway-key`, if systemd set that directory;
-//! 4. `integration-key` or `gateway-key` beside the configuration file. The packaged units pass these to
-//!    systemd, so that a command run by root finds the unit's keys.
+//! 4. `integration-key` or `gateway-key` beside the configuration file, which the packaged units pass to systemd.
 //!
-//! The choice is made at start. A key missing at its source is an error; another source is not tried, because
-//! it may hold an outdated key.
+//! The choice is made at start. A key missing at its source is an error; another source may hold an outdated key.
 //!
-//! The password of a database server is looked for in the same order: `TALLYD_DATABASE__PASSWORD`,
-//! `password_file`, the credential `database-password`, the file `database-password`. The packaged units load no such
-//! credential, because without its file the start would fail. Without the credential, the file therefore counts. The
-//! password may be missing, unless `password_file` names it: a server may know the user by its socket or its certificate.
+//! The password of a database server is looked for in the same order, under the names of `DATABASE_PASSWORD`. The
+//! packaged units load no such credential, because without its file the start would fail; the file counts then. The
+//! password may be missing, unless `password_file` names it: a server may know the user by its socket.
 
 use crate::client::AccountKeys;
 use secrecy::{ExposeSecret, SecretString};
@@ -41,12 +38,10 @@ const DATABASE_PASSWORD: KeyNames = KeyNames {
     key: "password_file",
     file: "database-password",
 };
-/// Mode of a key's file: its owner alone reads it.
 const KEY_MODE: u32 = 0o400;
 /// Mode of the password's file: the daemon, the page and the commands of the group's members read it.
 const PASSWORD_MODE: u32 = 0o640;
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
-/// The directory of the packaged configuration, for a configuration that is not in a file.
 const CONFIG_DIRECTORY: &str = "/etc/tallyd";
 
 #[derive(Clone, Copy)]
@@ -57,12 +52,9 @@ struct KeyNames {
     file: &'static str,
 }
 
-/// The two keys, as they were read.
 #[derive(Clone, Debug)]
 pub struct LoadedKeys {
-    /// The keys.
     pub account: AccountKeys,
-    /// Warnings about key files that other users can read.
     pub warnings: Vec<String>,
 }
 
@@ -83,7 +75,6 @@ impl KeyError {
     }
 }
 
-/// The source of both keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeySource {
     integration: KeyLocation,
@@ -98,7 +89,6 @@ enum KeyLocation {
 }
 
 impl KeySource {
-    /// Creates a source of known keys, for the demo and for tests.
     pub fn from_keys(integration: &str, gateway: &str) -> Self {
         let [integration, gateway] = [integration, gateway].map(|key| KeyLocation::Given(key.into()));
         Self { integration, gateway }
@@ -115,10 +105,8 @@ impl KeySource {
         }
     }
 
-    /// Reads both keys. May block for ever, as on a hung mount; the daemon reads them aside.
-    ///
-    /// # Errors
-    /// Fails if a key is missing, empty, or contains a character that a header cannot carry.
+    /// Reads both keys. May block for ever, as on a hung mount; the daemon reads them aside. Fails if a key
+    /// is missing, empty, or contains a character that a header cannot carry.
     pub fn read_keys(&self) -> Result<LoadedKeys, KeyError> {
         let mut warnings = Vec::new();
         let integration = self.integration.read_key(INTEGRATION_KEY, &mut warnings)?;
@@ -126,20 +114,17 @@ impl KeySource {
         Ok(LoadedKeys { account: AccountKeys { integration, gateway }, warnings })
     }
 
-    /// Returns the places of the integration key and of the gateway key: files, or variables of the environment.
     pub(crate) fn places(&self) -> [String; 2] {
         [self.integration.to_text(INTEGRATION_KEY), self.gateway.to_text(GATEWAY_KEY)]
     }
 
-    /// Returns true if a new key needs a restart.
-    ///
-    /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
+    /// Returns true if a new key needs a restart. systemd copies credentials at the start of the unit, and
+    /// the environment of a process does not change.
     pub fn needs_restart(&self) -> bool {
         [&self.integration, &self.gateway].iter().any(|location| !matches!(location, KeyLocation::File(_)))
     }
 }
 
-/// The source of the password for a database server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PasswordSource {
     location: KeyLocation,
@@ -158,10 +143,8 @@ impl PasswordSource {
         Self { location, is_named }
     }
 
-    /// Reads the password; `None` if there is none.
-    ///
-    /// # Errors
-    /// Fails if the file is empty or cannot be read, or is named in the configuration and does not exist.
+    /// Reads the password; `None` if there is none. Fails if the file is empty or cannot be read, or is named
+    /// in the configuration and does not exist.
     pub fn read_password(&self) -> Result<Option<SecretString>, KeyError> {
         if let (KeyLocation::File(path) | KeyLocation::Credential(path), false) =
             (&self.location, self.is_named)
@@ -183,16 +166,14 @@ impl PasswordSource {
 
 pub(super) type EnvVariables = Vec<(String, String)>;
 
-/// The inputs of the choice besides the file's own keys.
 pub(super) struct KeyContext {
     variables: EnvVariables,
     directory: PathBuf,
 }
 
 impl KeyContext {
-    /// Splits the variables that concern the keys from the environment and returns the rest.
-    ///
-    /// The keys therefore never enter the tree of values, parts of which are shown in errors.
+    /// Splits the variables that concern the keys from the environment and returns the rest. The keys
+    /// therefore never enter the tree of values, parts of which are shown in errors.
     pub(super) fn split_variables(environment: EnvVariables, file: Option<&Path>) -> (Self, EnvVariables) {
         let key_variables = [
             INTEGRATION_KEY.variable,
@@ -243,7 +224,6 @@ impl KeyLocation {
         }
     }
 
-    /// Reads the text without the line break at its end.
     fn read_line(&self, name: KeyNames) -> Result<SecretString, KeyError> {
         let text = match self {
             Self::Given(key) => Ok(key.clone()),

@@ -5,11 +5,11 @@
 //! because it would turn an application id `0123456` into the number 123456; text is parsed later, by its
 //! key's type. The account's keys never enter the tree, because parts of the tree are printed.
 
-use config::{Environment, File, FileFormat, Map, Source, Value, ValueKind};
+use config::{Environment, File, FileFormat, Map, Source};
+pub(super) use config::{Value as ConfigValue, ValueKind};
 
-pub(super) type TomlTable = Map<String, Value>;
+pub(super) type TomlTable = Map<String, ConfigValue>;
 
-/// The origin that the `config` crate gives to values of the environment.
 const ENVIRONMENT_ORIGIN: &str = "the environment";
 
 /// Merges `text` and those of `variables` that name a key. An error is a syntax error of the file.
@@ -41,54 +41,18 @@ fn without_source_lines(message: &str) -> String {
     lines.join(": ").trim_end_matches([':', ' ']).to_owned()
 }
 
-/// A value of the tree before its type is checked.
-#[derive(Clone, Debug)]
-pub(super) enum ConfigValue {
-    Text(String),
-    /// Text of any type, because the environment has only text.
-    FromEnvironment(String),
-    Integer(i64),
-    Float(f64),
-    Flag(bool),
-    Table(TomlTable),
-    List(Vec<ConfigValue>),
-    /// Nothing: no key takes it.
-    Other,
+/// Returns true for a value of the environment, which has only text: its type is that of its key.
+pub(super) fn is_from_environment(value: &ConfigValue) -> bool {
+    value.origin() == Some(ENVIRONMENT_ORIGIN)
 }
 
-impl From<Value> for ConfigValue {
-    fn from(value: Value) -> Self {
-        let environment = value.origin() == Some(ENVIRONMENT_ORIGIN);
-        match value.kind {
-            ValueKind::String(text) if environment => ConfigValue::FromEnvironment(text),
-            ValueKind::String(text) => ConfigValue::Text(text),
-            ValueKind::I64(number) => ConfigValue::Integer(number),
-            ValueKind::Float(number) => ConfigValue::Float(number),
-            ValueKind::Boolean(flag) => ConfigValue::Flag(flag),
-            ValueKind::Table(table) => ConfigValue::Table(table),
-            ValueKind::Array(values) => ConfigValue::List(values.into_iter().map(Self::from).collect()),
-            _ => ConfigValue::Other,
-        }
-    }
-}
-
-impl ConfigValue {
-    pub(super) fn is_from_environment(&self) -> bool {
-        matches!(self, ConfigValue::FromEnvironment(_))
-    }
-
-    /// Formats the value as in the file, without user and password of a URL.
-    pub(super) fn show_masked(&self) -> String {
-        match self {
-            ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => {
-                format!("{:?}", super::address::without_user(text))
-            }
-            ConfigValue::Integer(number) => number.to_string(),
-            ConfigValue::Float(number) => number.to_string(),
-            ConfigValue::Flag(flag) => flag.to_string(),
-            ConfigValue::Table(_) => "a table".into(),
-            ConfigValue::List(_) => "a list".into(),
-            ConfigValue::Other => "nothing".into(),
-        }
+/// Formats the value as in the file, without user and password of a URL.
+pub(super) fn show_masked(value: &ConfigValue) -> String {
+    match &value.kind {
+        ValueKind::String(text) => format!("{:?}", super::address::without_user(text)),
+        ValueKind::Table(_) => "a table".into(),
+        ValueKind::Array(_) => "a list".into(),
+        ValueKind::Nil => "nothing".into(),
+        kind => kind.to_string(),
     }
 }

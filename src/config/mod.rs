@@ -20,8 +20,7 @@ mod units;
 
 pub(crate) use edit::{set_in_text, value_in_text};
 pub use jobs::JobsConfig;
-pub use keys::PasswordSource;
-pub use keys::{KeyError, KeySource, LoadedKeys};
+pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
 pub use problem::{ConfigError, ConfigProblem};
 pub(crate) use sections::{BackupConfig, LogConfig};
 pub use sections::{DatabaseConfig, ServiceConfig, WebConfig};
@@ -38,44 +37,28 @@ use std::path::{Path, PathBuf};
 /// The whole configuration. [`Debug`](std::fmt::Debug) omits keys and passwords.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `[service]`: the platform's address and the HTTP settings.
     pub service: ServiceConfig,
-    /// `[limits]`: the account's limits.
     pub limits: LimiterSettings,
-    /// `[database]`: the database.
     pub database: DatabaseConfig,
-    /// `[quantities]`: the rules for merging and braking stock.
     pub quantities: QuantitySettings,
-    /// `[jobs.*]`: the schedules.
     pub jobs: JobsConfig,
-    /// `[journal]`: the retention of bodies.
     pub journal: JournalRetention,
-    /// `[backup]`: the backups.
     pub backup: BackupConfig,
-    /// `[metrics] textfile`: the path of a file for node_exporter's textfile collector.
     pub metrics_file: Option<PathBuf>,
-    /// `[web]`: the page.
     pub web: WebConfig,
-    /// `[[notify]]`: the receivers of notices.
     pub notifiers: Vec<NotifierSettings>,
-    /// `[log]`: the level and format of the log.
     pub log: LogConfig,
 }
 
-/// A job of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobConfig {
-    /// True if the job runs at all.
     pub enabled: bool,
-    /// The schedule of the runs.
     pub schedule: Schedule,
 }
 
 impl Config {
-    /// Reads `file`, and over it those variables of `environment` that name a key.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read or parsed; otherwise reports all problems with its values at once.
+    /// Reads `file`, and over it those variables of `environment` that name a key. Fails if the file cannot
+    /// be read or parsed; otherwise reports all problems with its values at once.
     pub fn load(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -84,9 +67,6 @@ impl Config {
     }
 
     /// Reads `text` as the content of `file`, as [`Config::load`] does.
-    ///
-    /// # Errors
-    /// As [`Config::load`].
     pub fn from_text(
         file: Option<&Path>,
         text: &str,
@@ -102,9 +82,6 @@ impl Config {
 
     /// Reads the connection and the notifiers, whatever problems the file has elsewhere. A problem of a notifier leaves
     /// it out, or leaves a value at its default.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read or parsed.
     pub(crate) fn load_notifiers(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -114,10 +91,8 @@ impl Config {
     }
 
     /// Reads the configuration for a command that needs the database alone. A mistake outside of `[database]` is
-    /// returned beside it, and the other sections have the defaults then.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read, or names no database without a mistake.
+    /// returned beside it, and the other sections have the defaults then. Fails if the file cannot be read, or
+    /// names no database without a mistake.
     pub(crate) fn load_for_database(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -142,18 +117,12 @@ impl Config {
         }
     }
 
-    /// Reads a configuration from text, without an environment.
-    ///
-    /// # Errors
-    /// As [`Config::load`].
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(None, text, [])
     }
 
-    /// Returns the defaults with `base_url`, the only value without a default.
-    ///
-    /// # Errors
-    /// Fails if `base_url` is not an address the keys may be sent to.
+    /// Returns the defaults with `base_url`, the only value without a default. Fails if `base_url` is not an
+    /// address the keys may be sent to.
     pub fn default_for(base_url: &str) -> Result<Self, ConfigError> {
         Self::from_toml(&format!("[service]\nbase_url = {base_url:?}\n"))
     }
@@ -181,7 +150,6 @@ impl Config {
         Ok(Self::read_tree(tree, &key_context))
     }
 
-    /// Reads every section, in the order of the packaged file.
     fn read_tree(tree: layers::TomlTable, key_context: &KeyContext) -> (Self, ReaderReport) {
         let mut report = ReaderReport::default();
         let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {

@@ -4,13 +4,11 @@ use super::address::check_header_name;
 use super::reader::SectionReader;
 use super::sections::parse_path;
 use crate::client::receiver_host;
+use crate::model::time::DAY;
 use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, SecretUrl};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Reads the notifiers. `account` is the name of the account for those that set none.
 pub(super) fn read_notifiers(root: &mut SectionReader<'_>, account: &str) -> Vec<NotifierSettings> {
     let mut names = BTreeSet::new();
     root.read_tables("notify", |table| {
@@ -31,10 +29,11 @@ pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Opt
     let header = table.read_optional("header", check_header_name);
     let header_file = table.read_optional("header_file", parse_path);
     let words = table.read_texts("command");
-    let timeout = table.read_duration("command_timeout", "30s", Duration::from_secs(1)..=MINUTE * 10);
+    let timeout =
+        table.read_duration("command_timeout", "30s", Duration::from_secs(1)..=Duration::from_mins(10));
     let ping = table.read_optional("ping", checked_url);
-    let every = table.read_duration("every", "1m", MINUTE..=MINUTE * 60 * 24);
-    let window = table.read_duration("window", "10m", Duration::ZERO..=MINUTE * 60 * 24);
+    let every = table.read_duration("every", "1m", Duration::from_mins(1)..=DAY);
+    let window = table.read_duration("window", "10m", Duration::ZERO..=DAY);
     let name = table.read_optional("name", checked_name);
     let account = table.read_optional("account", checked_name).unwrap_or_else(|| account.to_owned());
     if header.is_some() != header_file.is_some() || (header.is_some() && webhook.is_none()) {

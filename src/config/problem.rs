@@ -6,25 +6,19 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// A problem with a value or with the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The dotted key; empty for the file as a whole.
     pub path: String,
-    /// The environment variable, if the value came from one.
     pub variable: Option<String>,
-    /// The value found, if there is one and it may be shown.
     pub value: Option<String>,
-    /// The reason, and a valid form.
     pub why: String,
-    /// The nearest known key or code.
     pub nearest: Option<String>,
     /// The line of the file, from 1; `None`: the key is not in the file, or the file spells it in another way.
     pub line: Option<usize>,
 }
 
 impl ConfigProblem {
-    /// Finds the line of a value from the file.
     pub(super) fn locate(&mut self, text: &str) {
         self.line = if self.variable.is_none() { line_of(text, &self.path) } else { None };
     }
@@ -51,10 +45,8 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// A configuration that cannot be used, with all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file that was read, if any.
     pub file: Option<PathBuf>,
     /// The problems, in the order of the packaged file. Never empty.
     pub problems: Vec<ConfigProblem>,
@@ -80,7 +72,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Returns the entry of `known` nearest to `text`, if it is similar enough.
 pub(super) fn nearest_key<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let text = text.to_lowercase();
     let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&text, &each.to_lowercase()), each));

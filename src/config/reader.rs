@@ -4,7 +4,7 @@
 //! known keys is always complete. That list serves *did you mean* and the test of the packaged file. After a
 //! problem the default is used, but never returned, because a configuration with problems is an error.
 
-use super::layers::{self, ConfigValue, TomlTable};
+use super::layers::{self, ConfigValue, TomlTable, ValueKind, is_from_environment, show_masked};
 use super::problem::{ConfigProblem, nearest_key};
 use super::units;
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ impl<'a> SectionReader<'a> {
     pub(super) fn read_section<T>(&mut self, key: &str, read: impl FnOnce(&mut SectionReader<'_>) -> T) -> T {
         let path = self.path_of(key);
         let values = match self.take_value(key) {
-            Some(ConfigValue::Table(values)) => values,
+            Some(ConfigValue { kind: ValueKind::Table(values), .. }) => values,
             Some(other) => {
                 self.report_value(key, &other, format!("this is a table; write [{path}] and its keys"));
                 TomlTable::new()
@@ -68,7 +68,7 @@ impl<'a> SectionReader<'a> {
             self.list_of(key, found, &format!("this is a list of tables; write [[{path}]] and its keys"))
         {
             match value {
-                ConfigValue::Table(table) => {
+                ConfigValue { kind: ValueKind::Table(table), .. } => {
                     tables.extend(SectionReader::read_table(self.report, path.clone(), table, &mut read));
                 }
                 other => self.report_value(key, &other, format!("write it as a table, below [[{path}]]")),
@@ -77,24 +77,22 @@ impl<'a> SectionReader<'a> {
         tables
     }
 
-    /// Reads a list of texts; a missing list is empty.
     pub(super) fn read_texts(&mut self, key: &str) -> Vec<String> {
         let wanted = "write a list of texts, such as [\"a\", \"b\"]";
         let found = self.take_key(key);
         let mut texts = Vec::new();
         for value in self.list_of(key, found, wanted) {
             match value {
-                ConfigValue::Text(text) => texts.push(text),
+                ConfigValue { kind: ValueKind::String(text), .. } => texts.push(text),
                 other => self.report_value(key, &other, wanted.into()),
             }
         }
         texts
     }
 
-    /// Returns the entries of a list; none, with a problem, if the value is another.
     fn list_of(&mut self, key: &str, found: Option<ConfigValue>, wanted: &str) -> Vec<ConfigValue> {
         match found {
-            Some(ConfigValue::List(values)) => values,
+            Some(ConfigValue { kind: ValueKind::Array(values), .. }) => values,
             Some(other) => {
                 self.report_value(key, &other, wanted.into());
                 Vec::new()
@@ -103,7 +101,6 @@ impl<'a> SectionReader<'a> {
         }
     }
 
-    /// Returns the number of problems so far.
     pub(super) fn problem_count(&self) -> usize {
         self.report.problems.len()
     }
@@ -137,11 +134,8 @@ impl<'a> SectionReader<'a> {
         wanted: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> T {
-        let found = self.take_key(key).unwrap_or_else(|| ConfigValue::Text(default.to_owned()));
-        let read = match &found {
-            ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) => parse(text),
-            _ => Err(wanted.into()),
-        };
+        let found = self.take_key(key).unwrap_or_else(|| default.into());
+        let read = text_of(&found).map_or_else(|| Err(wanted.into()), parse);
         read.map_err(|why| self.report_value(key, &found, why)).unwrap_or_default()
     }
 
@@ -154,16 +148,13 @@ impl<'a> SectionReader<'a> {
         self.read_parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
     }
 
-    /// Reads one of the values by its code.
     pub(super) fn read_code<T: Copy + Display>(&mut self, key: &str, default: T, values: &[T]) -> T {
         let Some(found) = self.take_key(key) else { return default };
         let known: Vec<_> = values.iter().map(T::to_string).collect();
-        if let ConfigValue::Text(text) | ConfigValue::FromEnvironment(text) = &found
-            && let Some(index) = known.iter().position(|code| code == text)
-        {
+        if let Some(index) = text_of(&found).and_then(|text| known.iter().position(|code| code == text)) {
             return values[index];
         }
-        let text = found.show_masked();
+        let text = show_masked(&found);
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
         self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
         default
@@ -182,7 +173,6 @@ impl<'a> SectionReader<'a> {
         })
     }
 
-    /// Reads a size with its unit, in bytes, above zero.
     pub(super) fn read_size(&mut self, key: &str, default: &str) -> u64 {
         let positive = |bytes| if bytes == 0 { Err("must be more than nothing".into()) } else { Ok(bytes) };
         let wanted = "write it in quotes and with its unit, such as \"1 GiB\"";
@@ -190,24 +180,17 @@ impl<'a> SectionReader<'a> {
     }
 
     pub(super) fn read_integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
-        let integer = |value: &ConfigValue| if let ConfigValue::Integer(n) = value { Some(*n) } else { None };
         let range = i64::from(*range.start())..=i64::from(*range.end());
-        let read = self.read_bare(key, "a whole number", integer, |number| check_range(&range, number));
+        let read = self.read_bare(key, "a whole number", |number| check_range(&range, number));
         read.and_then(|number| u32::try_from(number).ok()).unwrap_or(default)
     }
 
     pub(super) fn read_fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
-        let number = |value: &ConfigValue| match value {
-            ConfigValue::Float(number) => Some(*number),
-            ConfigValue::Integer(number) => Some(f64::from(i32::try_from(*number).unwrap_or(i32::MAX))),
-            _ => None,
-        };
-        self.read_bare(key, "a number", number, |number| check_range(&range, number)).unwrap_or(default)
+        self.read_bare(key, "a number", |number| check_range(&range, number)).unwrap_or(default)
     }
 
     pub(super) fn read_flag(&mut self, key: &str, default: bool) -> bool {
-        let flag = |value: &ConfigValue| if let ConfigValue::Flag(flag) = value { Some(*flag) } else { None };
-        self.read_bare(key, "true or false", flag, Ok).unwrap_or(default)
+        self.read_bare(key, "true or false", Ok).unwrap_or(default)
     }
 
     /// Reads a value that the file has without quotes; `None` if it is missing or invalid.
@@ -215,14 +198,12 @@ impl<'a> SectionReader<'a> {
         &mut self,
         key: &str,
         wanted: &str,
-        of_type: impl Fn(&ConfigValue) -> Option<T>,
         check: impl Fn(T) -> Result<T, String>,
     ) -> Option<T> {
         let found = self.take_key(key)?;
-        let read = match &found {
-            ConfigValue::FromEnvironment(text) => text.trim().parse().map_err(|_| format!("write {wanted}")),
-            ConfigValue::Text(_) => Err(format!("write {wanted} without quotes")),
-            value => of_type(value).ok_or_else(|| format!("write {wanted}")),
+        let read = match text_of(&found) {
+            Some(_) if !is_from_environment(&found) => Err(format!("write {wanted} without quotes")),
+            _ => found.kind.to_string().trim().parse().map_err(|_| format!("write {wanted}")),
         };
         read.and_then(check).map_err(|why| self.report_value(key, &found, why)).ok()
     }
@@ -234,24 +215,21 @@ impl<'a> SectionReader<'a> {
 
     /// Refuses `key` if its text holds a secret, which is not shown.
     pub(super) fn refuse_key_if(&mut self, key: &str, has_secret: impl Fn(&str) -> bool, why: &str) {
-        let found = self.values.get(key).cloned().map(ConfigValue::from);
-        if let Some(ConfigValue::Text(text) | ConfigValue::FromEnvironment(text)) = found
-            && has_secret(&text)
-        {
+        if self.values.get(key).and_then(text_of).is_some_and(has_secret) {
             self.refuse_key(key, why);
         }
     }
 
     /// Refuses `key` if present. Its value is not shown, because it may be a secret.
     pub(super) fn refuse_key(&mut self, key: &str, why: &str) {
-        if let Some(found) = self.values.remove(key).map(ConfigValue::from) {
-            self.push_problem(key, found.is_from_environment(), None, why.into());
+        if let Some(found) = self.values.remove(key) {
+            self.push_problem(key, is_from_environment(&found), None, why.into());
         }
     }
 
     fn take_value(&mut self, key: &str) -> Option<ConfigValue> {
         self.known.push(key.to_owned());
-        self.values.remove(key).map(ConfigValue::from)
+        self.values.remove(key)
     }
 
     /// Takes the value of a key that is no table, and adds the key to the known ones.
@@ -265,7 +243,7 @@ impl<'a> SectionReader<'a> {
     }
 
     fn report_value(&mut self, key: &str, found: &ConfigValue, why: String) {
-        self.push_problem(key, found.is_from_environment(), Some(found.show_masked()), why);
+        self.push_problem(key, is_from_environment(found), Some(show_masked(found)), why);
     }
 
     fn push_problem(&mut self, key: &str, from_environment: bool, value: Option<String>, why: String) {
@@ -283,8 +261,8 @@ impl<'a> SectionReader<'a> {
     /// Reports each key that was not read, because a misspelt key would silently leave its default in force.
     fn report_unread(mut self) {
         for key in self.present_keys() {
-            let Some(found) = self.values.remove(&key).map(ConfigValue::from) else { continue };
-            let is_table = matches!(found, ConfigValue::Table(_));
+            let Some(found) = self.values.remove(&key) else { continue };
+            let is_table = matches!(found.kind, ValueKind::Table(_));
             let path = self.path_of(&key);
             let variable =
                 below_environment(&found).map(|rest| layers::variable_name(&format!("{path}{rest}")));
@@ -299,14 +277,17 @@ impl<'a> SectionReader<'a> {
 
 /// Returns the rest of the path to a value of the environment within `found`.
 fn below_environment(found: &ConfigValue) -> Option<String> {
-    match found {
-        ConfigValue::FromEnvironment(_) => Some(String::new()),
-        ConfigValue::Table(table) => table.iter().find_map(|(key, value)| {
-            let rest = below_environment(&ConfigValue::from(value.clone()))?;
-            Some(format!(".{key}{rest}"))
-        }),
+    match &found.kind {
+        ValueKind::String(_) if is_from_environment(found) => Some(String::new()),
+        ValueKind::Table(table) => {
+            table.iter().find_map(|(key, value)| Some(format!(".{key}{}", below_environment(value)?)))
+        }
         _ => None,
     }
+}
+
+fn text_of(value: &ConfigValue) -> Option<&str> {
+    if let ValueKind::String(text) = &value.kind { Some(text) } else { None }
 }
 
 fn check_range<T: PartialOrd + Display>(range: &RangeInclusive<T>, value: T) -> Result<T, String> {

@@ -19,24 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
-
-/// `[service]`: the platform's address and the HTTP settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceConfig {
     /// The base address, without a trailing slash (docs/interface.md, *Conventions*).
     pub base_url: String,
-    /// The source of the two keys.
     pub keys: KeySource,
     /// The application's id, for a key of a marketplace application (docs/interface.md, *Authentication*).
     pub application_id: Option<String>,
-    /// The time limit of a call, from its first byte to the last byte of its answer.
     pub timeout: Duration,
-    /// A PEM file added to the system's root certificates.
     pub ca_file: Option<PathBuf>,
-    /// The proxy for all calls.
     pub proxy: Option<ProxyUrl>,
-    /// `[service.headers]`.
     pub headers: HeaderNames,
 }
 
@@ -54,7 +46,11 @@ impl ServiceConfig {
             base_url,
             keys: KeySource::new(integration, gateway, key_context),
             application_id: table.read_optional("application_id", check_header_value),
-            timeout: table.read_duration("timeout", "30s", Duration::from_millis(100)..=SECOND * 600),
+            timeout: table.read_duration(
+                "timeout",
+                "30s",
+                Duration::from_millis(100)..=Duration::from_mins(10),
+            ),
             ca_file: table.read_optional("ca_file", parse_path),
             proxy: table.read_optional("proxy", ProxyUrl::parse),
             headers: table.read_section("headers", read_header_names),
@@ -78,7 +74,6 @@ fn read_header_names(table: &mut SectionReader<'_>) -> HeaderNames {
     headers
 }
 
-/// The calls of one change of stock: a read and a write.
 const CALLS_PER_CHANGE: u32 = 2;
 
 /// Reads `[limits]`: the account's limits (docs/interface.md, *Limits*) and the part of them for tallyd.
@@ -112,21 +107,15 @@ pub(super) fn read_limits(table: &mut SectionReader<'_>) -> LimiterSettings {
     limits
 }
 
-/// `[database]`: the database file, or the schema on a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatabaseConfig {
-    /// The path of the database; its lock and write-ahead log are beside it. With a server, only the lock and
-    /// the position file of this host are.
+    /// The path of the database. With a server, only the lock and the position file of this host are there.
     pub path: PathBuf,
-    /// The schema on a PostgreSQL server.
     pub server: Option<PostgresDatabase>,
-    /// The name of the schema, also without a server.
     pub schema: String,
-    /// The source of the server's password.
     pub password: PasswordSource,
     /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
-    /// Time without a heartbeat of the leader after which a standby takes over.
     pub takeover_after: Duration,
 }
 
@@ -148,7 +137,11 @@ impl DatabaseConfig {
             schema,
             password: PasswordSource::new(password_file, key_context),
             moves_between_hosts: table.read_flag("moves_between_hosts", false),
-            takeover_after: table.read_duration("takeover_after", "15s", SECOND * 5..=SECOND * 600),
+            takeover_after: table.read_duration(
+                "takeover_after",
+                "15s",
+                Duration::from_secs(5)..=Duration::from_mins(10),
+            ),
         }
     }
 
@@ -160,10 +153,6 @@ impl DatabaseConfig {
         }
     }
 
-    /// Returns the location of the database, with the password read now.
-    ///
-    /// # Errors
-    /// Fails if the password cannot be read.
     pub(crate) fn location(&self) -> Result<DatabaseLocation, KeyError> {
         match &self.server {
             Some(server) => self.on_server(server.clone()),
@@ -171,22 +160,16 @@ impl DatabaseConfig {
         }
     }
 
-    /// Returns a warning if users outside of its group can read the file with the password of the server.
     pub(crate) fn password_warning(&self) -> Option<String> {
         self.server.as_ref().and_then(|_| self.password.permission_warning())
     }
 
-    /// Returns the location of a database on a server, with the password read now.
-    ///
-    /// # Errors
-    /// Fails if the password cannot be read.
     pub(crate) fn on_server(&self, server: PostgresDatabase) -> Result<DatabaseLocation, KeyError> {
         let server = server.with_password(self.password.read_password()?);
         Ok(DatabaseLocation::on_server(server, &self.path))
     }
 }
 
-/// Reads `[quantities]`: the rules for merging and braking stock.
 pub(super) fn read_quantities(table: &mut SectionReader<'_>) -> QuantitySettings {
     let policy = table.read_code("policy", CountPolicy::Merge, CountPolicy::ALL);
     QuantitySettings {
@@ -197,7 +180,7 @@ pub(super) fn read_quantities(table: &mut SectionReader<'_>) -> QuantitySettings
             max_zeroing_fraction: table.read_fraction("max_zeroing_fraction", 0.2, 0.0..=1.0),
             max_quantity_jump: table.read_integer("max_quantity_jump", 0, 0..=1_000_000_000).into(),
         },
-        max_base_age: table.read_duration("max_base_age", "15m", SECOND..=DAY * 7),
+        max_base_age: table.read_duration("max_base_age", "15m", Duration::from_secs(1)..=DAY * 7),
     }
 }
 
@@ -219,20 +202,17 @@ fn read_policies(table: &mut SectionReader<'_>, default: CountPolicy) -> BTreeMa
     policies
 }
 
-/// Reads `[journal]`: the retention of bodies.
 pub(super) fn read_retention(table: &mut SectionReader<'_>) -> JournalRetention {
     JournalRetention {
-        keep_bodies: table.read_duration("keep_bodies", "14d", SECOND..=DAY * 3660),
+        keep_bodies: table.read_duration("keep_bodies", "14d", Duration::from_secs(1)..=DAY * 3660),
         max_size: table.read_size("max_size", "1 GiB"),
     }
 }
 
-/// `[backup]`: the backups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupConfig {
     /// The directory of backups; `None` stands for `backup` beside the database.
     pub directory: Option<PathBuf>,
-    /// The number of backups kept.
     pub keep: u32,
 }
 
@@ -245,19 +225,15 @@ impl BackupConfig {
     }
 }
 
-/// Reads `[metrics]`: the path of the metrics file.
 pub(super) fn read_metrics_file(table: &mut SectionReader<'_>) -> Option<PathBuf> {
     table.read_optional("textfile", parse_path)
 }
 
-/// `[web]`: the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebConfig {
     /// The file of the token; `None` stands for a file beside the database.
     pub token_file: Option<PathBuf>,
-    /// The host names under which a reverse proxy serves the page.
     pub allow_hosts: Vec<String>,
-    /// The largest quantity that counts as low.
     pub low: i64,
 }
 
@@ -286,12 +262,9 @@ fn check_host_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// `[log]`: the level and format of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// The format of the lines.
     pub format: LogFormat,
-    /// The level: `error`, `warn`, `info`, `debug` or `trace`.
     pub level: &'static str,
 }
 

@@ -19,10 +19,8 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// Parses one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`.
-///
-/// # Errors
-/// Fails with the expected form if a unit is missing or unknown.
+/// Parses one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`. Fails with the expected form
+/// if a unit is missing or unknown.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number and ms, s, m, h, d or w, such as \"30s\" or \"14d\"";
     let (mut rest, mut total) = (text.trim(), 0u64);
@@ -39,7 +37,6 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total))
 }
 
-/// Parses a size in bytes: `512 MiB`, `1GiB`, `2 GB`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let hint = "write a number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"1 GiB\"";
     let (number, unit, "") = number_and_unit(text.trim()).ok_or(hint)? else { return Err(hint.into()) };
@@ -47,7 +44,6 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(*factor).ok_or_else(|| "larger than can be counted".into())
 }
 
-/// Splits `30s 5m` into 30, `s` and `5m`.
 fn number_and_unit(text: &str) -> Option<(u64, &str, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, rest) = text.split_at(digits);
