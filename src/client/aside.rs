@@ -6,14 +6,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Time limit of the work.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of such threads, so that work that hangs again and again does not use up the host.
 static PLACES: Semaphore = Semaphore::const_new(8);
 
 /// Reads `what` on a thread of its own. Work that takes longer than its limit goes on there, and its result is dropped.
-///
-/// # Errors
 /// Fails if the work takes longer than 5 s.
 pub(crate) async fn run_aside<T: Send + 'static>(
     what: &str,

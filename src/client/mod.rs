@@ -30,7 +30,6 @@ pub use verdict::{ThrottleKind, Verdict, classify_outcome};
 use crate::model::Clock;
 use std::sync::Arc;
 
-/// Sends requests to the platform and classifies the outcomes.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
@@ -43,7 +42,6 @@ impl Client {
         Self { transport, clock }
     }
 
-    /// Sends the request once and classifies the outcome. A failure is a verdict too.
     pub async fn send(&self, request: PlatformRequest) -> CallReply {
         let operation = request.operation;
         let outcome = self.transport.send(request).await;

@@ -17,39 +17,32 @@
 //! effect.
 
 use super::{PlatformResponse, TransportError, WasSent, shape};
+use crate::model::time::DAY;
 use crate::model::{CallEffect, Operation, Timestamp};
 use chrono::DateTime;
 use std::time::Duration;
 
-/// Shortest wait for a `Retry-After`, because a date just passed must not cause a tight loop.
-///
-/// `limiter/holds.rs` (`ORDERED_WAIT`) has the same two limits, because the limiter does not rely on its
-/// caller.
+/// Shortest wait for a `Retry-After`, because a date just passed must not cause a tight loop; the limiter
+/// keeps both limits too.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// Longest wait: no window of the platform is longer than a day.
-const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Wait for an unreadable `Retry-After`: the length of the rate window.
 const WAIT_UNREADABLE: Duration = Duration::from_secs(60);
 /// Largest number of seconds accepted: a year.
 const SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 
-/// Class of the outcome of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An answer with the expected outer shape. A write's answer may still refuse entries; its decoder reads
-    /// them.
+    /// An answer with the expected outer shape. A write's answer may still
+    /// refuse entries; its decoder reads them.
     Accepted,
     /// A refusal of the content, which would be repeated. The call had no effect.
-    Rejected {
-        /// The HTTP status, for the bad-request budget and messages.
-        status: u16,
-    },
+    Rejected { status: u16 },
     /// The quota is used up. The call had no effect and is not counted against the caller.
     Throttled(ThrottleKind),
     /// The key was not accepted. The call had no effect.
     Refused {
-        /// True if an id or a SKU of the path or the body may be at fault instead of the key
-        /// ([`Operation::carries_id`], docs/rules.md 34).
+        /// True if an id or a SKU of the path or the body may be at fault instead
+        /// of the key ([`Operation::carries_id`], docs/rules.md 34).
         may_be_id: bool,
     },
     /// A read without a usable answer. It may be sent again.
@@ -60,21 +53,14 @@ pub enum Verdict {
     InDoubt,
 }
 
-/// The limit of the account that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleKind {
     /// Calls per minute: the whole account waits.
-    Rate {
-        /// Wait from the answer on; 1 s to 24 h.
-        wait: Duration,
-    },
+    Rate { wait: Duration },
     /// Simultaneous calls of this operation: it waits until one of them completes.
     Concurrency,
     /// Too many bad requests within 24 h: all calls wait, also after a restart.
-    BadRequests {
-        /// Wait from the answer on; 1 s to 24 h.
-        wait: Duration,
-    },
+    BadRequests { wait: Duration },
 }
 
 /// Classifies the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
@@ -121,10 +107,8 @@ fn classify_refusal(
     })
 }
 
-/// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h.
-///
-/// An unreadable header, or more than a year, gives 60 s, because a senseless number must not stop the
-/// account for a day.
+/// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h. An
+/// unreadable one, or more than a year, gives 60 s: a senseless number must not stop the account for a day.
 pub(crate) fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -137,7 +121,7 @@ pub(crate) fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
     } else {
         WAIT_UNREADABLE
     };
-    wait.clamp(WAIT_MIN, WAIT_MAX)
+    wait.clamp(WAIT_MIN, DAY)
 }
 
 #[cfg(test)]

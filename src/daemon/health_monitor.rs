@@ -54,8 +54,8 @@ impl HealthMonitor {
         self.notifiers.reload(config);
     }
 
-    /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first minute
-    /// before a finding is logged.
+    /// Writes the first metrics and logs nothing. Work that waited while no daemon ran gets its first
+    /// minute before a finding is logged.
     pub(super) async fn write_first_metrics(&mut self, context: &JobContext) -> Result<(), StoreError> {
         let (health, _) = self.judge_health(context).await?;
         self.write_metrics(context, &health).await
@@ -112,8 +112,8 @@ impl HealthMonitor {
         self.hour.failed += u64::from(matches!(outcome, RunOutcome::Failed | RunOutcome::Partial));
     }
 
-    /// Logs the summary of the hour once it has passed: with runs that changed nothing left out, it shows that the
-    /// daemon works.
+    /// Logs the summary of the hour once it has passed: with runs that changed nothing left out,
+    /// it shows that the daemon works.
     async fn log_hour(
         &mut self,
         context: &JobContext,
@@ -213,8 +213,8 @@ fn log_stale_jobs(health: &HealthReport, finding: &Finding) {
     }
 }
 
-/// Fails and logs if the open database is no longer the file at its path. Data written after that would be
-/// lost to the next start.
+/// Fails and logs if the open database is no longer the file at its path. Data written after that would
+/// be lost to the next start.
 pub(super) fn check_database_file(context: &JobContext) -> Result<(), StoreError> {
     let in_place = context.store.check_in_place();
     in_place.inspect_err(|error| tracing::error!(event = event::DATABASE_REPLACED, "{error}"))

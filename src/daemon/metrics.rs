@@ -8,6 +8,7 @@
 use crate::client::run_aside;
 use crate::health::{FindingCode, HealthReport, METRICS_MAX_AGE};
 use crate::journal::ExchangeOutcome;
+use crate::limiter::QUOTA_WINDOW;
 use crate::model::time::whole_millis;
 use crate::model::{JobKind, Lane, Operation, Timestamp};
 use crate::outbox::{ChangeKind, ChangeState};
@@ -20,16 +21,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The period over which calls are counted: the platform's window.
-const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Readable for all: the collector runs as another user, and the numbers are not secret.
 const FILE_MODE: u32 = 0o644;
 /// The label of kinds that only a program's mistake brings into the outbox.
 const OTHER_KIND: &str = "other";
 
-/// The calls of this daemon by operation and outcome.
-///
-/// Counted from the journal, but since the start: `prune` removes calls, so a count over the journal would fall.
+/// The calls of this daemon by operation and outcome. Counted from the journal, but since the start: `prune`
+/// removes calls, so a count over the journal would fall.
 pub(super) struct CallCounter {
     since: Timestamp,
     last_end: i64,
@@ -72,7 +70,7 @@ pub(super) async fn collect_metrics(
     let help = "Duration of the last takeover; 0 if no other daemon led before.";
     page.write_gauge("tallyd_takeover_milliseconds", help, takeover_ms.unwrap_or(0));
     page.write_jobs(health);
-    page.write_quota(&store.call_counts_by_lane(now.minus(RATE_WINDOW).0).await?, limit, health);
+    page.write_quota(&store.call_counts_by_lane(now.minus(QUOTA_WINDOW).0).await?, limit, health);
     page.write_calls(calls);
     page.write_outbox(health, now);
     page.write_final_changes(&final_changes(store).await?);

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Notifiers of the configuration.
 pub(super) struct Notifiers {
     settings: Arc<[NotifierSettings]>,
     service: ServiceConfig,

@@ -12,7 +12,6 @@ use crate::store::UsedReservation;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Returns the reservations of earlier calls. Without looks, a call of another boot counts as just answered.
 pub(super) fn past_reservations(
     calls: &[UsedReservation],
     boot_id: &str,

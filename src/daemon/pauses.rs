@@ -9,7 +9,6 @@ use crate::model::{JobKind, Position, RunTrigger, Timestamp};
 use crate::store::{Durability, PauseRow, StoreError};
 use crate::telemetry::event;
 
-/// Runs a job, unless it is paused; then returns the pause.
 pub(super) async fn run_unless_paused(
     context: &JobContext,
     kind: JobKind,
@@ -22,7 +21,6 @@ pub(super) async fn run_unless_paused(
     }
 }
 
-/// Does the work of a job beside its runs, unless the job is paused.
 pub(super) async fn work_unless_paused(
     context: &JobContext,
     kind: JobKind,
@@ -36,9 +34,8 @@ async fn read_pause(context: &JobContext, kind: JobKind) -> Result<Option<PauseR
     context.retry_commit("read the pause of a job", || context.store.pause_of(kind, context.now())).await
 }
 
-/// Ends the pauses whose time has come, and returns the time of the next end.
-///
-/// Each end is an event of the journal, which wakes the daemon as that of `tallyd resume` does.
+/// Ends the pauses whose time has come, and returns the time of the next end. Each end is an event of the
+/// journal, which wakes the daemon as that of `tallyd resume` does.
 pub(super) async fn end_due_pauses(context: &JobContext) -> Result<Option<Timestamp>, StoreError> {
     let (store, now) = (&context.store, context.now());
     let first = store.pause_first_end().await?;

@@ -1,12 +1,10 @@
 //! Registry of the jobs: one row per kind, in the order of `run --once`. A run starts here.
 //!
-//! Facts that other jobs depend on come first. The work queue's counts tell which order lines to read.
-//! Templates are read per storefront. Shipments close orders. Orders name kits and SKUs; kits and top sellers
-//! name SKUs. A push plans from balances.
+//! Facts that other jobs depend on come first: the work queue's counts tell which order lines to read, shipments close
+//! orders, orders name kits and SKUs, and a push plans from balances.
 //!
-//! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`. A test
-//! compares them; it reads the CHECK from the newest migration that has it. The default schedules stand in
-//! `config`, which may not import the jobs.
+//! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`, which may not import
+//! the jobs. A test compares them.
 
 use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
 use crate::model::{JobKind, RunId, RunTrigger};
@@ -15,7 +13,6 @@ use crate::sync::{backup, balances, lists, order_lines, prune, reports};
 use crate::{push, settle};
 use std::pin::Pin;
 
-/// Calls of a job's run, after the first reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobCalls {
     PerSkuPage,

@@ -17,14 +17,10 @@ use crate::store::PauseRow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The result of `run --once`.
 #[derive(Debug)]
 pub struct OnceReport {
-    /// The runs, in order.
     pub runs: Vec<FinishedRun>,
-    /// Jobs that were skipped, because a run before them could not reach the platform at all.
     pub skipped: Vec<JobKind>,
-    /// Pauses of jobs that did not run for this reason.
     pub paused: Vec<PauseRow>,
 }
 
@@ -35,14 +31,12 @@ impl OnceReport {
     }
 }
 
-/// Time for which a commit is tried again. A run that waited longer would hold the lock, and each later run of a timer
-/// would fail without the reason.
+/// Time for which a commit is tried again. A run that waited longer would hold the lock, and each later run of a
+/// timer would fail without the reason.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Daemon {
     /// Runs each enabled job that is not paused once, then pushes until nothing is left to send, and closes.
-    ///
-    /// # Errors
     /// Fails if the database cannot be written for [`COMMIT_PATIENCE`]; the next start recovers what is open.
     pub async fn run_once(mut self) -> Result<OnceReport, StartError> {
         self.context.commit_patience = COMMIT_PATIENCE;
@@ -96,8 +90,8 @@ impl Daemon {
         Ok(once)
     }
 
-    /// Returns true if a scheduled start has passed since the job's last success, or else since the first
-    /// session of the database.
+    /// Returns true if a scheduled start has passed since the job's last success, or else since
+    /// the first session of the database.
     async fn is_overdue(&self, kind: JobKind, schedule: &Schedule) -> Result<bool, StartError> {
         let last = self.context.store.job_last_ok_or_start(kind).await?;
         let next = last.and_then(|last| schedule.next_start(kind, last));

@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Longest interval of heartbeats; at least three come within the shortest `database.takeover_after`.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns the interval of a leader's heartbeats.
 pub(super) fn heartbeat_interval(takeover_after: Duration) -> Duration {
     HEARTBEAT_INTERVAL.min(takeover_after / 3)
 }
@@ -22,7 +21,6 @@ pub(super) fn send_within(takeover_after: Duration) -> Duration {
     heartbeat_interval(takeover_after)
 }
 
-/// Returns the inputs of the health judgement beside the database, for a daemon in this state.
 pub(crate) fn health_inputs(config: &Config, clock: &dyn Clock, daemon: DaemonState) -> HealthInputs {
     HealthInputs {
         daemon,
@@ -50,10 +48,8 @@ pub(super) fn http_settings(service: &ServiceConfig) -> HttpSettings {
     }
 }
 
-/// Returns the changed config keys that need a restart.
-///
-/// The client, the database and the log format are set up once. Everything else is applied while running. An
-/// API key that is not read from a file needs a restart too (`KeySource::needs_restart`).
+/// Returns the changed config keys that need a restart, because the client, the database and the log format
+/// are set up once.
 pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
     let (was, is) = (&old.service, &new.service);
     let changed = [

@@ -1,18 +1,19 @@
 //! Standing by and taking the lead on a server's schema (docs/rules.md 41). A file has one host: its lock decides.
 //!
-//! A standby looks at the leader's row at least every two seconds. It takes the lead at once if nobody leads, or if the
-//! leader was this host's last daemon, whose lock it holds. Otherwise it waits until the heartbeat stood still for
-//! `database.takeover_after` by its own clock. Only looks that came in time count: a server that stalls stops the
-//! heartbeat of a living leader too. A standby ends when the schema is newer than its version, because it could not
-//! lead.
+//! A standby takes the lead at once if nobody leads, or if the leader was this host's last daemon, whose lock it holds.
+//! Otherwise it waits until the heartbeat stood still for `database.takeover_after` by its own clock. Only looks that
+//! came in time count: a server that stalls stops the heartbeat of a living leader too. A standby ends when the schema
+//! is newer than its version, because it could not lead.
 
 use super::health_monitor::replace_metrics;
 use super::metrics::standby_metrics;
 use super::notifiers::{PingTimes, ping_from_standby};
 use super::settings::heartbeat_interval;
 use super::start_error::{StartError, check_attempt};
+use super::supervise::HEALTH_INTERVAL;
 use super::systemd;
 use crate::config::Config;
+use crate::limiter::QUOTA_WINDOW;
 use crate::model::time::whole_millis;
 use crate::model::{Clock, Moment, Position};
 use crate::store::{DaemonName, DatabaseLock, LeaderRow, LockError, Store, StoreError, StoreOptions};
@@ -23,20 +24,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Interval of the looks. A takeover is promised within `database.takeover_after` and 2 s of the last heartbeat, and a
-/// look itself takes time.
+/// Interval of the looks. A takeover is promised within `database.takeover_after` and 2 s of the last heartbeat,
+/// and a look itself takes time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1_800);
 /// Longest time between two looks of which the second proves that the heartbeat stood still since the first.
 const LOOK_GAP_MAX: Duration = Duration::from_secs(3);
-/// Interval of the metrics, which a standby writes as a leader does.
-const METRICS_INTERVAL: Duration = Duration::from_secs(60);
-/// Time for which looks are remembered: the platform's window, within which a call counts.
-const QUOTA_WINDOW: Duration = Duration::from_secs(60);
 
-/// Leadership of a process.
 pub(super) struct Lead {
     pub(super) looks: Looks,
-    /// Last sign of life of the leader before; `None` if nobody led.
     predecessor_seen: Option<Moment>,
     /// True if this process stood by for another one, whose work it goes on with.
     pub(super) stood_by: bool,
@@ -60,7 +55,6 @@ impl Looks {
     }
 }
 
-/// Stopwatch over the leader's heartbeat.
 #[derive(Debug, Default)]
 struct LeaderWatch {
     /// Session and heartbeat of the last look, the end of the first look that showed them without a gap since,
@@ -85,7 +79,6 @@ impl LeaderWatch {
     }
 }
 
-/// Result of a look at the leader's row.
 enum Look {
     /// The row, and the time for which the heartbeat has stood still.
     Led(LeaderRow, Duration),
@@ -93,7 +86,6 @@ enum Look {
     Taken(i64, LeaderRow, Moment),
 }
 
-/// Process that wants to lead a server's schema.
 struct Candidate<'a> {
     store: &'a Store,
     config: &'a Config,
@@ -103,9 +95,7 @@ struct Candidate<'a> {
     looks: Looks,
     /// Leader whom the last message named; `None` before the first one.
     stands_by_for: Option<Option<i64>>,
-    /// True once this process stood by.
     stood_by: bool,
-    /// True if the leader's silence was logged.
     has_warned: bool,
     metrics_written: Option<Moment>,
     pings: PingTimes,
@@ -140,7 +130,6 @@ impl Candidate<'_> {
         LOOK_INTERVAL.min(self.config.database.takeover_after.saturating_sub(still))
     }
 
-    /// Warns of clocks that differ, and refuses to lead if they differ by too much.
     async fn check_clocks(&self) -> Result<(), StoreError> {
         if self.is_real_time
             && let Some(warning) = self.store.check_clocks(self.clock).await?
@@ -169,7 +158,7 @@ impl Candidate<'_> {
         self.warn_of_silence(row, still);
         systemd::notify_alive();
         let now = self.clock.moment();
-        let is_due = self.metrics_written.is_none_or(|at| now.duration_since(at) >= METRICS_INTERVAL);
+        let is_due = self.metrics_written.is_none_or(|at| now.duration_since(at) >= HEALTH_INTERVAL);
         if let Some(file) = self.config.metrics_file.as_deref().filter(|_| is_due) {
             replace_metrics(file, standby_metrics(self.clock.now(), still)).await;
             self.metrics_written = Some(now);
@@ -178,7 +167,6 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// Logs once that the leader is silent: two heartbeats are missing.
     fn warn_of_silence(&mut self, row: &LeaderRow, still: Duration) {
         let takeover_after = self.config.database.takeover_after;
         let is_silent = still >= 2 * heartbeat_interval(takeover_after);
@@ -198,10 +186,8 @@ impl Candidate<'_> {
 }
 
 impl Lead {
-    /// Waits until this process leads; `None` for a file.
-    ///
-    /// # Errors
-    /// Fails with [`StartError::Led`] if another leads, unless it stands by.
+    /// Waits until this process leads; `None` for a file. Fails with [`StartError::Led`] if
+    /// another leads, unless it stands by.
     pub(super) async fn take(
         store: &Store,
         lock: &DatabaseLock,
@@ -263,7 +249,6 @@ impl Lead {
         }
     }
 
-    /// Returns the time since the last sign of life of the leader before; zero if nobody led.
     pub(super) fn takeover_duration(&self, now: Moment) -> Duration {
         self.predecessor_seen.map_or(Duration::ZERO, |seen| now.duration_since(seen))
     }
@@ -297,7 +282,6 @@ fn lock_error(store: &Store, source: std::io::Error) -> StartError {
 pub(super) struct LeaderHeartbeat(Option<JoinHandle<StoreError>>);
 
 impl LeaderHeartbeat {
-    /// Begins to beat.
     pub(super) fn start(store: &Store, takeover_after: Duration, clock: &Arc<dyn Clock>) -> Self {
         let (store, clock) = (store.clone(), Arc::clone(clock));
         let interval = heartbeat_interval(takeover_after);
@@ -314,7 +298,6 @@ impl LeaderHeartbeat {
         })))
     }
 
-    /// Returns true if this process no longer leads.
     pub(super) fn has_ended(&self) -> bool {
         self.0.as_ref().is_some_and(JoinHandle::is_finished)
     }

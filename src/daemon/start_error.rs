@@ -15,56 +15,36 @@ use crate::telemetry::event;
 use std::time::Duration;
 
 /// The pause between two attempts. Each attempt also waits for the lock itself.
-const RETRY_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// An error that prevents or ends a start of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another process holds the lock of this database.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The daemon of another host leads the schema of a server.
     #[error(
         "the tallyd on {host} leads this account and makes its calls, so this host makes none: let it work, or stop it \
          there (`sudo systemctl stop tallyd`). If that host is gone, start the daemon here: it takes over"
     )]
-    Led {
-        /// Host of the leader.
-        host: String,
-    },
-    /// The database failed.
+    Led { host: String },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The mirror of another projection version cannot be upgraded.
     #[error(transparent)]
     Projection(#[from] ProjectionError),
-    /// The keys cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A file of the configuration is not read in time.
     #[error("{0}")]
     FileHangs(String),
-    /// The HTTP transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),
-    /// The scheduler failed.
     #[error(transparent)]
     Schedule(#[from] DriverError),
-    /// The database belongs to another account.
     #[error(
         "the platform at {base_url} lists none of the {} in {database}, so it is another account \
          and nothing was sent: restore the right key and address, or name a new database in `{}`",
         counted(known, "warehouse"),
         database.setting()
     )]
-    OtherAccount {
-        /// The address of the platform.
-        base_url: String,
-        /// The number of warehouses in the database.
-        known: usize,
-        /// The database.
-        database: DatabaseLocation,
-    },
+    OtherAccount { base_url: String, known: usize, database: DatabaseLocation },
     /// The account could not be checked. The start goes on; a probe repeats the check.
     #[error("{0}")]
     Unverified(String),

@@ -3,9 +3,8 @@
 use crate::model::{Clock, Moment, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_REALTIME` for calendar time, `CLOCK_BOOTTIME` for waits.
-///
-/// `CLOCK_BOOTTIME` counts through suspends and has no steps.
+/// `CLOCK_REALTIME` for calendar time, `CLOCK_BOOTTIME` for waits. `CLOCK_BOOTTIME` counts
+/// through suspends and has no steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -30,9 +29,8 @@ pub(super) fn machine_id() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty() && id != "uninitialized")
 }
 
-/// Returns the id of this boot of the clock's host. Moments of different boots cannot be compared.
-///
-/// If the kernel gives no id, every start counts as another boot, which delays calls by at most one minute.
+/// Returns the id of this boot of the clock's host. Moments of different boots cannot be compared. If the
+/// kernel gives no id, every start counts as another boot, which delays calls by at most one minute.
 pub fn boot_id(clock: &dyn Clock) -> String {
     clock.boot_id().unwrap_or_else(|| {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");

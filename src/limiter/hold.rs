@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The calls that a hold stops; each has one hold at most, and they are shown in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum HoldScope {
+pub enum HoldScope {
     Account,
     /// Every call outside the probe lane.
     Key,

@@ -42,8 +42,7 @@ mod window;
 mod tests;
 
 pub use completion::{LimiterEvent, QuotaOutcome};
-pub(crate) use hold::HoldScope;
-pub use hold::{Hold, HoldReason};
+pub use hold::{Hold, HoldReason, HoldScope};
 pub use permit::Permit;
 pub(crate) use persisted::{BadRequestStatus, QuotaStatus};
 pub use persisted::{EndingHold, LimiterState, PastReservation, PersistedState};

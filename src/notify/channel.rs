@@ -16,46 +16,34 @@ use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Time limit of a request to a receiver.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Search path of a command, because the daemon passes no environment on.
 const COMMAND_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Most characters of a failed command's output in its message.
 const OUTPUT_MAX: usize = 300;
-/// Time in which the rest of a failed command's output is read after its end.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 /// Header of a webhook with its secret, which is read from the file for each notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderSecret {
-    /// Name of the header.
     pub name: String,
     /// File with the value and nothing else.
     pub file: PathBuf,
 }
 
-/// Way to a receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoticeChannel {
-    /// POST of JSON.
     Webhook {
-        /// Address, which may hold a secret.
         url: SecretUrl,
-        /// Header to send along.
         header: Option<HeaderSecret>,
     },
     /// Program with its arguments; the notice is on its standard input.
     Command {
-        /// Program, then its arguments.
         words: Vec<String>,
-        /// Time limit.
         timeout: Duration,
     },
     /// GET at each interval, to `/fail` behind the path while unwell.
     Ping {
-        /// Address, which may hold a secret.
         url: SecretUrl,
-        /// Interval.
         every: Duration,
     },
 }
@@ -76,7 +64,6 @@ impl PartialEq for SecretUrl {
     }
 }
 
-/// Sends notices over any channel.
 #[derive(Clone)]
 pub struct NoticeSender {
     /// Settings of the connection: certificates and proxy. The address of the platform is not used.
@@ -86,10 +73,6 @@ pub struct NoticeSender {
 }
 
 impl NoticeSender {
-    /// Sends a notice. A ping takes none.
-    ///
-    /// # Errors
-    /// Fails with the reason, which names no secret.
     pub(super) async fn send(
         &self,
         channel: &NoticeChannel,
@@ -115,10 +98,6 @@ impl NoticeSender {
         }
     }
 
-    /// Sends a notice of one item, which is in no database, under this id and from this host.
-    ///
-    /// # Errors
-    /// Fails with the reason, which names no secret.
     pub(crate) async fn send_item(
         &self,
         notifier: &NotifierSettings,
@@ -131,10 +110,6 @@ impl NoticeSender {
         self.send(&notifier.channel, message).await
     }
 
-    /// Sends a ping; other channels send nothing.
-    ///
-    /// # Errors
-    /// As [`NoticeSender::send`].
     pub async fn ping(&self, channel: &NoticeChannel, is_well: bool) -> Result<(), String> {
         match channel {
             NoticeChannel::Ping { url, .. } => self.client(url).await?.ping(is_well).await,

@@ -12,16 +12,12 @@ use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Changes that are read at once; a brake may hold tens of thousands.
 const CHANGES_PAGE: i64 = 500;
-/// Age above which a notice is deleted, delivered or not.
 const RETENTION: Duration = DAY.saturating_mul(7);
 
-/// Adds what began and what ended since the last call to the open notices, in one transaction. Without a
-/// difference nothing is written.
-///
-/// # Errors
-/// Fails if the database cannot be read or written; the next call finds the same differences.
+/// Adds what began and what ended since the last call to the open notices, in one transaction.
+/// Without a difference nothing is written. Fails if the database cannot be read or written; the
+/// next call finds the same differences.
 pub async fn collect_notices(
     store: &Store,
     notifiers: &[NotifierSettings],
@@ -63,9 +59,6 @@ pub async fn collect_notices(
 }
 
 /// Adds an occurrence, such as a restart after a crash, to the open notices. The caller commits.
-///
-/// # Errors
-/// Fails if the database cannot be written.
 pub(crate) async fn tell_occurrence(
     write: &mut WriteTransaction,
     notifiers: &[NotifierSettings],
@@ -81,7 +74,6 @@ pub(crate) async fn tell_occurrence(
     Ok(())
 }
 
-/// Returns the notifiers that send notices.
 fn told_notifiers(notifiers: &[NotifierSettings]) -> impl Iterator<Item = &NotifierSettings> {
     notifiers.iter().filter(|notifier| !matches!(notifier.channel, NoticeChannel::Ping { .. }))
 }
@@ -128,7 +120,6 @@ fn new_findings(
     begun.chain(ended).collect()
 }
 
-/// Adds the changes that began to need an operator, and the topics of which none is left.
 async fn collect_changes(
     write: &mut WriteTransaction,
     items: &mut NewItems,
@@ -175,7 +166,6 @@ fn change_item(topic: NoticeTopic, row: NoticeChangeRow, now: Timestamp) -> Noti
     }
 }
 
-/// Adds the items of the notifier's topics to its open notice, or begins one.
 async fn store_items(
     write: &mut WriteTransaction,
     notifier: &NotifierSettings,

@@ -6,17 +6,11 @@ use crate::model::{RetryDelays, Timestamp};
 use crate::store::{Durability, Store, StoreError};
 use crate::telemetry::event;
 
-/// Number of attempts after which the delay no longer grows.
 const LONGEST_DELAY_AFTER: usize = 16;
 
-/// Sends the due notices of a notifier, oldest first, and records each outcome. After a failure the others wait,
-/// because they have the same receiver. Returns the number of those that were delivered.
-///
-/// `now` is read again for each notice.
-///
-/// # Errors
-/// Fails if the database cannot be read or written. A notice that was sent but not recorded is sent again, under
-/// the same id.
+/// Sends the due notices of a notifier, oldest first, and records each outcome. After a failure the others
+/// wait, because they have the same receiver. Returns the number of those that were delivered. A notice that
+/// was sent but not recorded is sent again, under the same id.
 pub async fn deliver_notices(
     store: &Store,
     notifier: &NotifierSettings,

@@ -6,32 +6,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Most items that a notice names; the others are only counted.
 const ITEMS_MAX: usize = 20;
 
-/// Finding, change or occurrence in a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NoticeItem {
-    /// Topic, as its code.
     pub event: String,
-    /// Key of the change, if the item is one.
     pub key: Option<String>,
-    /// SKU of the change.
     pub sku: Option<String>,
-    /// Warehouse of the change.
     pub warehouse: Option<i64>,
-    /// Sentence for an operator.
     pub message: String,
-    /// Next step, with the command.
     pub what_to_do: String,
-    /// Time at which the item was collected, RFC 3339.
     pub at: String,
-    /// True if the item reports an end.
     pub over: bool,
 }
 
 impl NoticeItem {
-    /// Creates an item that is no change.
     pub(crate) fn new(
         topic: NoticeTopic,
         message: impl Into<String>,
@@ -58,11 +47,8 @@ impl NoticeItem {
 /// Collected items of a notice: the first of them, and the number of all by topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NoticeBatch {
-    /// The first items.
     pub items: Vec<NoticeItem>,
-    /// Number of all items by topic, without ends.
     pub counts: BTreeMap<String, u64>,
-    /// Number of ends.
     pub ended: u64,
 }
 
@@ -78,7 +64,6 @@ impl NoticeBatch {
         }
     }
 
-    /// Adds the items and numbers of another batch.
     pub(super) fn extend(&mut self, more: &Self) {
         let room = ITEMS_MAX.saturating_sub(self.items.len());
         self.items.extend(more.items.iter().take(room).cloned());
@@ -106,23 +91,19 @@ impl NoticeBatch {
     }
 }
 
-/// Sender of the notices, as a receiver sees it.
 #[derive(Clone, Debug)]
 pub struct NoticeOrigin {
     /// Prefix of the ids: a name of the database, random and for ever.
     pub database: String,
-    /// Name of the host.
     pub host: String,
 }
 
 impl NoticeOrigin {
-    /// Returns the id of a notice, the same for each attempt.
     pub(crate) fn notice_id(&self, notice: i64) -> String {
         format!("{}-{notice}", self.database)
     }
 }
 
-/// Notice that is ready to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeMessage<'a> {
     pub(super) id: &'a str,

@@ -33,18 +33,13 @@ use crate::health::HealthReport;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Settings of a notifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotifierSettings {
-    /// Name in the database, the log and on the command line.
     pub name: String,
     /// Topics that it sends; of a ping: the topics whose findings count as unwell.
     pub topics: BTreeSet<NoticeTopic>,
-    /// Way to the receiver.
     pub channel: NoticeChannel,
-    /// Time for which a notice collects items.
     pub window: Duration,
-    /// Name of the account in the notices.
     pub account: String,
 }
 

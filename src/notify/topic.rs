@@ -7,28 +7,19 @@ use crate::outbox::{ChangeState, Reason};
 code_enum! {
     /// Topic of a notice; `on` of a notifier lists those that it sends.
     pub enum NoticeTopic {
-        /// Changes that wait for an operator.
         Held = "held",
-        /// Changes that were refused for good.
         Rejected = "rejected",
-        /// Changes that a brake holds.
         Brake = "brake",
-        /// The platform refuses the key.
         Key = "key",
         /// Data or changes that are late, also because calls fail.
         Stale = "stale",
-        /// Counts that differ from the platform's quantity.
         Conflict = "conflict",
-        /// Disk space.
         Disk = "disk",
-        /// The daemon ended.
         Daemon = "daemon",
-        /// The database went back in time or is a copy.
         Restored = "restored",
     }
 }
 
-/// Returns the topic of a finding.
 pub(crate) fn finding_topic(code: FindingCode) -> NoticeTopic {
     match code {
         FindingCode::KeyRefused => NoticeTopic::Key,
@@ -65,7 +56,6 @@ pub(super) fn is_told_by_change(code: FindingCode) -> bool {
     matches!(code, FindingCode::Held | FindingCode::Rejected | FindingCode::InDoubt)
 }
 
-/// Returns the topic of a change that is held, rejected, or in doubt for an operator.
 pub(super) fn change_topic(state: ChangeState, reason: Option<Reason>) -> NoticeTopic {
     match reason {
         _ if state == ChangeState::Rejected => NoticeTopic::Rejected,

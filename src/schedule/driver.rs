@@ -30,7 +30,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(10);
 /// An error of the scheduler, whose own messages do not name it.
 #[derive(Debug, thiserror::Error)]
 #[error("the scheduler cannot start: {0}")]
-pub(crate) struct DriverError(#[from] JobSchedulerError);
+pub struct DriverError(#[from] JobSchedulerError);
 
 pub(crate) type DueJob = (JobKind, Timestamp);
 

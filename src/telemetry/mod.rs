@@ -34,122 +34,69 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 /// Names of events. A published name keeps its meaning.
 pub mod event {
     macro_rules! events {
-        ($($(#[doc = $doc:literal])+ $constant:ident = $name:literal),+ $(,)?) => {
-            $($(#[doc = $doc])+ pub const $constant: &str = $name;)+
-            /// All names; each has its row in `docs/logging.md`.
+        ($($constant:ident = $name:literal),+ $(,)?) => {
+            $(pub const $constant: &str = $name;)+
+            /// All names; each has its row in `docs/logging.md`, which says when it is written.
             pub const ALL: &[&str] = &[$($constant),+];
         };
     }
 
     events! {
-        /// The daemon holds its database, and its schedules are armed.
         DAEMON_READY = "daemon.ready",
-        /// Calls were unanswered at the end of a stop, or the session could not be ended.
         DAEMON_STOPPING = "daemon.stopping",
-        /// The daemon stopped in good order.
         DAEMON_STOPPED = "daemon.stopped",
-        /// Another host's daemon leads the account; this one stands by.
         LEAD_STANDBY = "lead.standby",
-        /// The leader that this daemon stands by for shows no sign of life.
         LEAD_SILENT = "lead.silent",
-        /// This daemon leads the account from now on.
         LEAD_TAKEN = "lead.taken",
-        /// This daemon gave the lead of the account up at its end.
         LEAD_RELEASED = "lead.released",
-        /// This daemon no longer leads the account, and ends.
         LEAD_LOST = "lead.lost",
-        /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
         DAEMON_RECOVERED = "daemon.recovered",
-        /// A fault that an operator should fix although work goes on.
         DAEMON_WARNING = "daemon.warning",
-        /// A new configuration is in force.
         CONFIG_RELOADED = "config.reloaded",
-        /// A new configuration is invalid; the old one stays in force.
         CONFIG_REFUSED = "config.refused",
-        /// A run ended, with its outcome and its numbers.
         JOB_FINISHED = "job.finished",
-        /// A run failed, with the reason and the time of the retry.
         JOB_FAILED = "job.failed",
-        /// Summary of an hour of a daemon that works.
         HOUR_PASSED = "hour.passed",
-        /// An operator paused a job.
         JOB_PAUSED = "job.paused",
-        /// The pause of a job ended, by an operator or by its time.
         JOB_RESUMED = "job.resumed",
-        /// Orders were not read again because the work queue's counts did not change.
-        /// The platform reports that a product is not a kit, or no longer.
         KIT_DENIED = "kit.denied",
-        /// Data is older than twice its job's interval.
         STALE = "stale",
-        /// A fault that needs an operator; repeated each hour.
         HEALTH_FINDING = "health.finding",
-        /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
-        /// A notice was delivered to its receiver.
         NOTICE_SENT = "notice.sent",
-        /// A receiver did not take a notice; it is sent again.
         NOTICE_FAILED = "notice.failed",
-        /// Notices were given up.
         NOTICE_DROPPED = "notice.dropped",
-        /// Changes reached a final state, by a push or by a check of the platform.
         OUTBOX_FINISHED = "outbox.finished",
-        /// A change waits for an operator's decision.
         OUTBOX_HELD = "outbox.held",
-        /// A change was sent and its outcome is unknown.
         OUTBOX_IN_DOUBT = "outbox.in_doubt",
-        /// Both sides changed a stock level since its base.
         CONFLICT_OPENED = "conflict.opened",
-        /// The platform now shows the value that was written.
         CONFLICT_CLOSED = "conflict.closed",
-        /// A brake holds changes.
         BRAKE_TRIPPED = "brake.tripped",
-        /// An operator released a brake, once.
         BRAKE_RELEASED = "brake.released",
-        /// The account or an operation waits because the platform ordered it.
         QUOTA_HOLD = "quota.hold",
-        /// An operator ended a wait that the platform ordered.
         QUOTA_LIFTED = "quota.lifted",
-        /// The adaptive limit changed because other software uses the account.
         QUOTA_SHARE = "quota.share",
-        /// Answers of 400 reached the threshold at which pushes or reads stop.
         BAD_REQUESTS = "quota.bad_requests",
-        /// The platform refuses the keys; only probes are sent.
         AUTH_REFUSED = "auth.refused",
-        /// The keys work again.
         AUTH_RESTORED = "auth.restored",
-        /// Records of an answer could not be read and were parked.
         RECORD_PARKED = "record.parked",
-        /// An entry is quarantined: every call that names it fails, so other calls leave it out.
         ENTRY_SET_ASIDE = "entry.set_aside",
-        /// A call for a quarantined entry succeeded; the entry is no longer quarantined.
         ENTRY_TAKEN_BACK = "entry.taken_back",
-        /// Bodies were removed from the journal.
         JOURNAL_PRUNED = "journal.pruned",
-        /// A new projection version continues with the mirror.
         PROJECTION_CHANGED = "projection.changed",
-        /// A backup of the database was written and verified.
         BACKUP_WRITTEN = "backup.written",
-        /// The database cannot be written; an answer that waits is kept, and nothing new is sent.
         DATABASE_WRITE_FAILED = "database.write_failed",
-        /// The database went back in time or is a copy; changes that may have taken effect since are held.
         DATABASE_RESTORED = "database.restored",
-        /// The open database is not the file at its path; the daemon ends, and systemd restarts it.
         DATABASE_REPLACED = "database.replaced",
-        /// Someone opened the page with a wrong token.
         WEB_DENIED = "web.denied",
-        /// A page could not be made.
         WEB_FAILED = "web.failed",
-        /// The disk is short of space; no change is sent.
         DISK_LOW = "disk.low",
     }
 }
 
 code_enum! {
-    /// The format of log lines.
     pub enum LogFormat {
-        /// A JSON object per line.
         Json = "json",
-        /// Text for people.
         Text = "text",
     }
 }
@@ -157,10 +104,8 @@ code_enum! {
 /// An error of setting up logging.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoggingError {
-    /// The level is invalid.
     #[error("`{0}` is not a log level; write error, warn, info, debug or trace")]
     Level(String),
-    /// The process logs already.
     #[error("logging is already set up: {0}")]
     Twice(#[from] TryInitError),
 }
@@ -169,10 +114,8 @@ pub(crate) enum LoggingError {
 pub(crate) struct LogHandle(reload::Handle<EnvFilter, Registry>);
 
 impl LogHandle {
-    /// Changes the level while running, at a reload of the configuration.
-    ///
-    /// # Errors
-    /// Fails if the level is invalid; the old one stays.
+    /// Changes the level while running, at a reload of the configuration. Fails if the level
+    /// is invalid; the old one stays.
     pub(crate) fn set_level(&self, level: &str) -> Result<(), LoggingError> {
         let filter = level_filter(level)?;
         // Fails only after the subscriber is gone, and then nothing logs.
@@ -181,22 +124,17 @@ impl LogHandle {
     }
 }
 
-/// The kind of stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StderrKind {
-    /// A terminal: text has colours.
     Terminal,
-    /// systemd's journal: each line begins with its priority, such as `<3>` for an error, which journald
-    /// removes.
+    /// systemd's journal: each line begins with its priority, such as `<3>`
+    /// for an error, which journald removes.
     Journal,
-    /// A file or a pipe.
     Other,
 }
 
-/// Sets up logging to stderr for the process. `elapsed` returns the time, for repeated lines.
-///
-/// # Errors
-/// Fails if `level` is invalid or logging is set up already.
+/// Sets up logging to stderr for the process. `elapsed` returns the time, for repeated lines. Fails if
+/// `level` is invalid or logging is set up already.
 pub(crate) fn init_logging(
     format: LogFormat,
     level: &str,
@@ -244,8 +182,8 @@ where
     }
 }
 
-/// The formatter of a line: the journal's priority, the library's format, and the number of repetitions left
-/// out.
+/// The formatter of a line: the journal's priority, the library's format, and
+/// the number of repetitions left out.
 struct LogFormatter<F> {
     inner: F,
     format: LogFormat,

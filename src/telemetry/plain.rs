@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns true for characters that control a terminal or are invisible.
-///
-/// These are controls (C0, DEL, C1), line and paragraph separators, and characters for direction, joining or
-/// annotation.
+/// Returns true for characters that control a terminal or are invisible. These are controls (C0, DEL, C1),
+/// line and paragraph separators, and characters for direction, joining or annotation.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -35,8 +33,8 @@ pub(crate) fn plain_lines(text: &str) -> Cow<'_, str> {
     mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The colours that the log's library writes, after the escape. Text from outside may contain them; they are
-/// harmless.
+/// The colours that the log's library writes, after the escape. Text from outside
+/// may contain them; they are harmless.
 const COLOUR_CODES: [&str; 9] = ["[0m", "[1m", "[2m", "[3m", "[31m", "[32m", "[33m", "[34m", "[35m"];
 
 /// Masks a coloured log line: the colours stay, all other terminal sequences are masked.
@@ -51,10 +49,8 @@ pub(super) fn plain_coloured(text: &str) -> String {
     line
 }
 
-/// Returns equivalent JSON with unsafe characters as escapes.
-///
-/// Such a character occurs only within a string, so an escape can replace it. JSON escapes C0 controls
-/// already; the line feeds of the layout stay.
+/// Returns equivalent JSON with unsafe characters as escapes. Such a character occurs only within a string,
+/// so an escape can replace it. JSON escapes C0 controls already; the line feeds of the layout stay.
 pub(crate) fn plain_json(json: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_unsafe(c) && !c.is_ascii_control() || c == '\u{7f}';
     if !json.contains(is_bad) {

@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 /// Check that a request may still be sent; its error is the reason for an operator.
 pub type SendCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Failed [`SendCheck`], with its reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct CheckFailed(pub(super) String);

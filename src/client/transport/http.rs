@@ -23,7 +23,6 @@ use std::iter::successors;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
-/// Sends requests to the platform over HTTP.
 pub struct HttpTransport {
     client: Client,
     base_url: Url,
@@ -34,9 +33,8 @@ pub struct HttpTransport {
     large: Arc<Semaphore>,
 }
 
-/// Size above which answers are read one at a time.
-///
-/// It bounds memory while several jobs read. A page of 1,000 SKUs in ten warehouses is smaller.
+/// Size above which answers are read one at a time, which bounds memory. A page of 1,000 SKUs in ten
+/// warehouses is smaller.
 const LARGE_BYTES: usize = 1024 * 1024;
 
 impl HttpTransport {
@@ -75,7 +73,6 @@ impl HttpTransport {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Returns true if both transports send the same keys.
     pub fn has_keys_of(&self, other: &Self) -> bool {
         self.key_values() == other.key_values()
     }

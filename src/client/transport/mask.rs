@@ -15,7 +15,6 @@ use std::ops::Range;
 
 /// Shortest key masked; shorter keys occur in tests only.
 const MASKED_BYTES_MIN: usize = 8;
-const MASK_BYTE: u8 = b'*';
 /// Bytes of the longest number of HTML that spells an ASCII character, with leading zeros.
 const ENTITY_BYTES_MAX: usize = 12;
 
@@ -30,7 +29,7 @@ pub(super) fn mask_keys(text: &mut [u8], keys: &[HeaderValue]) {
             false => plain.find(&text[from..]).map(|at| from + at..from + at + key.len()),
         } {
             from = found.end;
-            text[found].fill(MASK_BYTE);
+            text[found].fill(b'*');
         }
     }
 }

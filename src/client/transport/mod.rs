@@ -24,16 +24,14 @@ use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
 
-/// Future of one call.
 pub type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<PlatformResponse, TransportError>> + Send + 'a>>;
 
 /// Carries one request to the platform once, without retry or redirect.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends the request and reads the whole answer.
     fn send(&self, request: PlatformRequest) -> SendFuture<'_>;
 
-    /// Sends the request as [`Transport::send`] does, unless its check fails. A transport with a wire repeats the check
-    /// as late as it can.
+    /// Sends the request as [`Transport::send`] does, unless its check fails. A transport with a wire repeats the
+    /// check as late as it can.
     fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> SendFuture<'_> {
         match check() {
             Ok(()) => self.send(request),
@@ -45,13 +43,10 @@ pub trait Transport: Send + Sync + 'static {
 /// A call, complete except for address and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformRequest {
-    /// The operation, which determines the method.
     pub operation: Operation,
     /// Path from `/api` on, with its ids filled in, percent-encoded.
     pub path: String,
-    /// Query parameters in order, not encoded.
     pub query: Vec<(String, String)>,
-    /// JSON body, for operations that have one.
     pub body: Option<Vec<u8>>,
 }
 
@@ -60,8 +55,8 @@ impl PlatformRequest {
         Self { operation, path: operation.path().to_owned(), query: Vec::new(), body: None }
     }
 
-    /// Creates a call with ids in its path, given in the order of the placeholders. Whole numbers need no
-    /// encoding.
+    /// Creates a call with ids in its path, given in the order of the
+    /// placeholders. Whole numbers need no encoding.
     pub(super) fn with_ids(operation: Operation, ids: &[i64]) -> Self {
         let mut request = Self::new(operation);
         for id in ids {
@@ -91,18 +86,13 @@ impl PlatformRequest {
     }
 }
 
-/// An answer with a whole head and body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformResponse {
-    /// The HTTP status.
     pub status: u16,
-    /// The `Retry-After` header as received.
     pub retry_after: Option<String>,
-    /// The decompressed body.
     pub body: Vec<u8>,
 }
 
-/// Possibility that the platform has seen the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WasSent {
     /// Failed before a byte of the request left: name resolution, connection or TLS handshake.
@@ -111,34 +101,25 @@ pub enum WasSent {
     Maybe,
 }
 
-/// Kind of failure that prevented a whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The time limit of the call was exceeded.
     Timeout,
-    /// No connection was established.
     Connect,
-    /// The connection ended before the answer was complete.
     Cut,
-    /// The answer exceeds the size limit.
     TooLarge,
     /// Any other failure, for instance a request that could not be built.
     Other,
 }
 
-/// Failure to receive a whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct TransportError {
-    /// Possibility that the platform has seen the request.
     pub was_sent: WasSent,
-    /// Kind of failure.
     pub kind: FailureKind,
     /// The failure with all its causes, without address and keys.
     pub what: String,
     /// The HTTP status, if the head came but the body did not.
     pub status: Option<u16>,
-    /// The `Retry-After` header of that head.
     pub retry_after: Option<String>,
 }
 

@@ -16,18 +16,14 @@ pub(crate) struct ReceiverClient {
 
 impl ReceiverClient {
     /// Creates the client. The base address of the settings is that of the receiver, and may have a query.
-    ///
-    /// # Errors
     /// Fails if the address or the certificate file cannot be used.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, SetupError> {
         let url = parse_receiver_url(&settings.base_url).map_err(SetupError::BaseUrl)?;
         Ok(Self { client: build_client(settings, &url)?, url })
     }
 
-    /// Posts a JSON body, with one more header if there is one.
-    ///
-    /// # Errors
-    /// Fails with the reason, without address and header, unless the receiver answers with a status of 2xx.
+    /// Posts a JSON body, with one more header if there is one. Fails with the reason, without address and
+    /// header, unless the receiver answers with a status of 2xx.
     pub(crate) async fn post_json(
         &self,
         body: String,
@@ -47,9 +43,6 @@ impl ReceiverClient {
     }
 
     /// Sends a GET to the address, or to the address with `/fail` behind its path.
-    ///
-    /// # Errors
-    /// As [`ReceiverClient::post_json`].
     pub(crate) async fn ping(&self, is_well: bool) -> Result<(), String> {
         let mut url = self.url.clone();
         if !is_well {
@@ -80,10 +73,8 @@ fn parse_receiver_url(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Returns the host of a receiver's address, which may be shown: the rest may hold a secret.
-///
-/// # Errors
-/// Fails with advice if notices cannot be sent to the address.
+/// Returns the host of a receiver's address, which may be shown: the rest may hold a secret. Fails with
+/// advice if notices cannot be sent to the address.
 pub(crate) fn receiver_host(text: &str) -> Result<String, String> {
     parse_receiver_url(text).map(|url| url.host_str().unwrap_or_default().to_owned())
 }

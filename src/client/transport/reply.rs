@@ -6,14 +6,11 @@ use super::{FailureKind, PlatformResponse, TransportError};
 use crate::client::{Verdict, classify_outcome, message};
 use crate::model::{CallEffect, Operation, Timestamp};
 
-/// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallReply {
-    /// The operation called.
     pub operation: Operation,
     /// Class of the outcome. Callers decide on this field alone.
     pub verdict: Verdict,
-    /// The HTTP status, if a head came; for the journal.
     pub status: Option<u16>,
     /// The `Retry-After` header as received; the verdict holds its meaning.
     pub retry_after: Option<String>,
@@ -21,12 +18,10 @@ pub struct CallReply {
     pub body: Vec<u8>,
     /// Message for an operator, unless the call was accepted; at most 300 characters.
     pub message: Option<String>,
-    /// Failure that prevented a whole answer.
     pub failure: Option<FailureKind>,
 }
 
 impl CallReply {
-    /// Classifies an outcome that came at `now`.
     pub fn from_outcome(
         operation: Operation,
         outcome: Result<PlatformResponse, TransportError>,
@@ -42,8 +37,8 @@ impl CallReply {
         Self { operation, verdict, status, retry_after, body, message, failure }
     }
 
-    /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
-    /// cut.
+    /// Returns true if a smaller page may succeed: a read that ended with 413,
+    /// 5xx, timeout, too large or cut.
     pub(crate) fn may_shrink_page(&self) -> bool {
         let too_much = matches!(self.verdict, Verdict::Rejected { status: 413 });
         let broke_down = self.status.is_some_and(|status| status >= 500);
@@ -53,9 +48,8 @@ impl CallReply {
     }
 }
 
-/// Returns the body without a byte order mark and with invalid UTF-8 replaced.
-///
-/// A single invalid character in a name then does not make a page unreadable.
+/// Returns the body without a byte order mark and with invalid UTF-8 replaced, so that one character does not
+/// make a page unreadable.
 fn utf8_text(body: Vec<u8>) -> Vec<u8> {
     const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
     let body = match body.strip_prefix(BYTE_ORDER_MARK) {

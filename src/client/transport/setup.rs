@@ -11,18 +11,17 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Largest answer read, in bytes after decompression. It bounds the daemon's memory.
-///
-/// A page of 1,000 SKUs in 50 warehouses is a quarter of it. A larger page is asked for again in halves.
+/// Largest answer read, in bytes after decompression: a page of 1,000 SKUs in 50 warehouses is a quarter of
+/// it. A larger page is asked for again in halves.
 pub(crate) const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Idle time of a pooled connection. Shorter than usual server timeouts, so that few requests go to a closing
-/// connection.
+/// Idle time of a pooled connection. Shorter than usual server timeouts, so that few
+/// requests go to a closing connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Settings of the connection to the platform. Has no `Debug`, because a proxy's address may contain a
-/// password.
+/// Settings of the connection to the platform. Has no `Debug`, because a
+/// proxy's address may contain a password.
 #[derive(Clone)]
 pub struct HttpSettings {
     /// Scheme, host and optional path prefix. Plain `http` is allowed for a loopback host only.
@@ -63,7 +62,6 @@ pub struct HeaderNames {
     pub integration_key: String,
     /// Header of the developer's subscription key.
     pub gateway_key: String,
-    /// Header of the application id.
     pub application_id: String,
 }
 
@@ -77,7 +75,6 @@ impl Default for HeaderNames {
     }
 }
 
-/// The account's two keys.
 #[derive(Clone, Debug)]
 pub struct AccountKeys {
     /// The integration key, which identifies the account (`svc-subscription-key`).
@@ -86,25 +83,17 @@ pub struct AccountKeys {
     pub gateway: SecretString,
 }
 
-/// Error of a transport setup.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The address is unusable.
     #[error("service.base_url cannot be used: {0}")]
     BaseUrl(String),
     /// A header's name or value cannot be sent.
     #[error("{0} cannot be sent as an HTTP header: {1}")]
     Header(&'static str, &'static str),
-    /// The certificate file is unusable.
     #[error(
         "service.ca_file {path} cannot be used: {why}; it must hold certificates in PEM, as UTF-8 or ASCII text"
     )]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        why: String,
-    },
+    CaFile { path: PathBuf, why: String },
     /// The proxy's address is unusable. The text omits the address, because it may contain a password.
     #[error("service.proxy is not a proxy's address; write it like http://proxy.example:3128")]
     Proxy,
@@ -113,12 +102,8 @@ pub enum SetupError {
     Library(String),
 }
 
-/// Parses the platform's base address (docs/interface.md, *Conventions*).
-///
-/// Keys are never sent unencrypted: plain `http` is for the loopback only.
-///
-/// # Errors
-/// A sentence about what is wrong with the address.
+/// Parses the platform's base address (docs/interface.md, *Conventions*). Keys are never sent unencrypted:
+/// plain `http` is for the loopback only. The error is a sentence about the fault.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, String> {
     let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
     // A host in another spelling, such as a shortened address, is a sign of a mistake.
@@ -221,8 +206,8 @@ pub(super) fn key_values(keys: &AccountKeys) -> Result<[HeaderValue; 2], SetupEr
     Ok([sensitive("the integration key", &keys.integration)?, sensitive("the gateway key", &keys.gateway)?])
 }
 
-/// Returns the error's causes, outermost first. The error's own text is left out, because it contains the
-/// address.
+/// Returns the error's causes, outermost first. The error's own text is left
+/// out, because it contains the address.
 pub(super) fn error_chain(error: &reqwest::Error) -> String {
     let causes: Vec<String> =
         std::iter::successors(error.source(), |cause| (*cause).source()).map(ToString::to_string).collect();

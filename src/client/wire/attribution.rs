@@ -10,14 +10,13 @@ use super::{UpdateAnswer, UpdateStatus};
 use crate::model::{Sku, case_key};
 use std::collections::BTreeMap;
 
-/// Refused entries of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribution {
-    /// Index of the entry and the platform's reason, in the order of the entries. With `read_back` these are
-    /// hints.
+    /// Index of the entry and the platform's reason, in the order of the
+    /// entries. With `read_back` these are hints.
     pub refused: Vec<(usize, String)>,
-    /// True if the answer leaves open which entries were applied. All stock levels of the call must then be
-    /// read.
+    /// True if the answer leaves open which entries were applied. All stock levels of
+    /// the call must then be read.
     pub read_back: bool,
 }
 
@@ -43,9 +42,8 @@ pub fn attribute_messages(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
     Attribution { refused, read_back: unmatched || !as_implied }
 }
 
-/// SKUs of a call for the search in messages: case keys with their entries, the longest first.
-///
-/// With the longest first, `AB-1-X` is not taken for `AB-1`.
+/// SKUs of a call for the search in messages: case keys with their entries, the longest first. With the
+/// longest first, `AB-1-X` is not taken for `AB-1`.
 struct CallSkus(Vec<(String, usize)>);
 
 impl CallSkus {
@@ -108,8 +106,8 @@ struct IndexPrefix<'a> {
 }
 
 impl<'a> IndexPrefix<'a> {
-    /// Parses `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1) …`, `updates[1]: …` and the
-    /// like.
+    /// Parses `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1)
+    /// …`, `updates[1]: …` and the like.
     fn parse(message: &'a str) -> Option<Self> {
         let (worded, text) = skip_words(message.trim_start_matches(OPENING));
         let (digits, after) = leading_digits(text)?;
@@ -142,9 +140,8 @@ fn leading_digits(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the text after the digits of an index and its separator; `None` if the digits are no index.
-///
-/// Digits are no index if they are one of several numbers, part of a range, a fraction or a time of day, or a
-/// number that begins a sentence.
+/// Digits are no index if they are one of several numbers, part of a range, a fraction or a time of day, or
+/// a number that begins a sentence.
 fn reason_after_index(after: &str, marked: bool) -> Option<&str> {
     let closed = after.trim_start_matches(CLOSING);
     if let Some(rest) = closed.strip_prefix(':') {

@@ -15,10 +15,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A product's stock (*ProductBalance*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductBalance<'a> {
-    /// The product, if present.
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
     pub id: Option<ProductId>,
     /// The SKU in the platform's spelling.
@@ -27,11 +25,10 @@ pub struct ProductBalance<'a> {
     /// Units over all warehouses, as computed by the platform.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
-    /// The UPC.
     #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::strict")]
     pub upc: Option<Cow<'a, str>>,
-    /// The product's warehouses. A record without the list is unreadable, because an empty list says that the product
-    /// is in no warehouse.
+    /// The product's warehouses. A record without the list is unreadable, because an empty list says that
+    /// the product is in no warehouse.
     #[serde(borrow, rename = "Warehouses", deserialize_with = "lenient::list")]
     pub warehouses: Vec<WarehouseBalance<'a>>,
     /// Number of parked warehouse entries. If it is not 0, a warehouse that is not listed may be one of them.
@@ -42,16 +39,13 @@ pub struct ProductBalance<'a> {
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct WarehouseBalance<'a> {
-    /// The product, repeated.
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     product_id: Option<ProductId>,
-    /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
     /// Units: the fact of the stock level. May be negative.
     #[serde(rename = "QuantityOnHand", deserialize_with = "lenient::req")]
     pub quantity_on_hand: i64,
-    /// The warehouse's own SKU.
     #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::strict")]
     pub warehouse_sku: Option<Cow<'a, str>>,
     /// True if the warehouse is active for the product.
@@ -66,13 +60,10 @@ pub struct WarehouseBalance<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProductKey {
-    /// The SKU.
     Sku,
-    /// The UPC.
     Upc,
 }
 
-/// Requests the balances of some SKUs (*Get product balances*).
 pub fn get_product_balances(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequest> {
     let operation = Operation::GetProductBalances;
     if skus.is_empty() {
@@ -86,7 +77,6 @@ pub fn get_product_balances(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequ
     Ok(PlatformRequest::new(operation).with_json(&BalancesBody { skus }))
 }
 
-/// Requests products by SKU or UPC (*Get products by SKU or UPC*).
 pub fn get_products(by: ProductKey, ids: &[String]) -> Result<PlatformRequest, InvalidRequest> {
     let operation = Operation::GetProducts;
     if ids.is_empty() {

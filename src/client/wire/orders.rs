@@ -10,19 +10,14 @@ use serde_json::json;
 /// A line of a sales order (*Order line item*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct OrderLineItem {
-    /// The line.
     #[serde(rename = "OrderLineItemId", deserialize_with = "lenient::req")]
     pub id: LineItemId,
-    /// The order, repeated.
     #[serde(rename = "SalesOrderId", default, deserialize_with = "lenient::opt")]
     pub order_id: Option<OrderId>,
-    /// The product.
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
-    /// The SKU sold.
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
-    /// Units sold.
     #[serde(rename = "QuantitySold", deserialize_with = "lenient::req")]
     pub quantity_sold: i64,
     /// Units not yet in a shipment. May be missing in real answers, which does not mean zero.
@@ -31,7 +26,6 @@ pub struct OrderLineItem {
     /// Price of one unit in the account's currency.
     #[serde(rename = "UnitPrice", default, deserialize_with = "lenient::opt")]
     pub unit_price: Option<f64>,
-    /// The supplier, for dropshipped lines.
     #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
     pub supplier_id: Option<SupplierId>,
     /// The warehouse that serves the line.
@@ -40,7 +34,6 @@ pub struct OrderLineItem {
 }
 
 impl OrderLineItem {
-    /// Returns the line for decisions.
     pub fn to_order_line(&self, order_id: OrderId) -> OrderLine {
         OrderLine {
             order_id,
@@ -58,24 +51,18 @@ impl OrderLineItem {
     }
 }
 
-/// Units that one warehouse provides for an order line (*Order line item warehouse allocation*).
-///
-/// For a kit the allocations are of its components. The mirror stores them under the names of the fields.
+/// Units that one warehouse provides for an order line (*Order line item warehouse allocation*). For a kit
+/// the allocations are of its components. The mirror stores them under the names of the fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct LineAllocation {
-    /// The line, repeated.
     #[serde(rename(deserialize = "OrderLineItemId"), default, deserialize_with = "lenient::opt")]
     line_item_id: Option<LineItemId>,
-    /// The allocation itself.
     #[serde(rename(deserialize = "WarehouseAllocationId"), default, deserialize_with = "lenient::opt")]
     pub allocation_id: Option<i64>,
-    /// The product taken.
     #[serde(rename(deserialize = "ProductId"), default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
-    /// Its SKU.
     #[serde(rename(deserialize = "SkuNumber"), default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
-    /// Units taken.
     #[serde(rename(deserialize = "QuantityAllocated"), deserialize_with = "lenient::req")]
     pub quantity: i64,
     /// The warehouse they are taken from.
@@ -83,18 +70,16 @@ pub struct LineAllocation {
     pub warehouse_id: WarehouseId,
 }
 
-/// Requests an order's lines (*Get line items of a sales order*). The operation has pages but no page
-/// parameter.
+/// Requests an order's lines (*Get line items of a sales order*). The operation
+/// has pages but no page parameter.
 pub fn get_order_line_items(order: OrderId) -> PlatformRequest {
     PlatformRequest::new(Operation::GetOrderLineItems).with_json(&json!({ "OrderId": order }))
 }
 
-/// Requests the allocation of a line (*Get warehouse allocation of an order line item*).
 pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::WarehouseAllocation, &[order.0, line.0])
 }
 
-/// Reads the answer of *Get line items of a sales order*, asked for this order.
 pub fn decode_order_line_items(
     body: &[u8],
     asked: OrderId,
@@ -103,7 +88,6 @@ pub fn decode_order_line_items(
     decode_list_once("the order's line items", body, |line| line.id.0, is_asked)
 }
 
-/// Reads the answer of *Get warehouse allocation of an order line item*, asked for this line.
 pub fn decode_allocations(
     body: &[u8],
     asked: LineItemId,

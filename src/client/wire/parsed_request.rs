@@ -10,7 +10,6 @@ use crate::model::{LineItemId, Month, Operation, OrderId, ProductId, ShipmentId,
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Parsed content of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedRequest {
     /// *Get product balances* of these SKUs.
@@ -21,35 +20,22 @@ pub enum ParsedRequest {
     OrderLines(OrderId),
     /// *Get warehouse allocation of an order line item*.
     Allocation(OrderId, LineItemId),
-    /// *Get shipment line items*.
     ShipmentItems(ShipmentId),
-    /// *Get kit components*.
     KitComponents(ProductId),
-    /// *List listing templates*.
     Templates(StorefrontId),
-    /// *List warehouses*.
     Warehouses,
-    /// *List suppliers*.
     Suppliers,
-    /// *List storefronts*.
     Storefronts,
-    /// *Get top-selling products by month*.
     TopSelling(Month),
-    /// *Business health*.
     BusinessHealth,
-    /// *Work queue*.
     WorkQueue,
-    /// *Update quantity on hand*.
     Quantities(Vec<QuantityUpdate>),
-    /// *Create shipments* for these orders.
     Shipments(Vec<OrderId>),
     /// *Submit tracking info*; the next read updates the mirror.
     Tracking,
-    /// *Create product*.
     NewProduct,
     /// *Update product*, which writes all stock levels of the SKU.
     Product(ProductId, Sku),
-    /// *Create warehouse*.
     NewWarehouse,
     /// *Create listing template*; the storefront's list updates the mirror.
     NewTemplate,

@@ -12,28 +12,21 @@ const CONDITIONS: [&str; 2] = ["New", "Used"];
 const FLAG_FIELDS: [&str; 6] =
     ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
 
-/// A product (*Product*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Product {
-    /// The product.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ProductId,
-    /// Its SKU.
     #[serde(rename = "Sku", deserialize_with = "lenient::req")]
     pub sku: Sku,
-    /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
     /// `Product`, `Kit`, `Built` or an undocumented code.
     #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
-    /// Units over all warehouses.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
-    /// Standard numbers of the product.
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
     pub identifiers: Option<ProductIdentifiers>,
-    /// Its warehouses.
     #[serde(rename = "Warehouses", default, deserialize_with = "lenient::opt_list")]
     pub warehouses: Vec<ProductWarehouse>,
 }
@@ -41,7 +34,6 @@ pub struct Product {
 /// Standard numbers of a product (`Identifiers`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductIdentifiers {
-    /// Its UPC.
     #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
     pub upc: Option<String>,
 }
@@ -49,13 +41,11 @@ pub struct ProductIdentifiers {
 /// A product's link to a warehouse (*Product-warehouse item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductWarehouse {
-    /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
     /// Units: the fact of the stock level.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
-    /// The warehouse's own SKU.
     #[serde(rename = "SKU", default, deserialize_with = "lenient::opt")]
     pub warehouse_sku: Option<String>,
     /// True if the warehouse is active for the product.
@@ -66,18 +56,16 @@ pub struct ProductWarehouse {
     pub include_in_sync: Option<bool>,
 }
 
-/// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
-///
-/// More than 12 images are no error: the platform attaches the first 12.
+/// Requests a new product from the platform's own body (*Create product*, rules 1 to 4). More than 12 images
+/// are no error: the platform attaches the first 12.
 pub fn create_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::CreateProduct, body)?;
     check_input(&fields)?;
     Ok(PlatformRequest::new(Operation::CreateProduct).with_json(body))
 }
 
-/// Requests the replacement of a product by the platform's own body (*Update product*).
-///
-/// The body must be the whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
+/// Requests the replacement of a product by the platform's own body (*Update product*). The body must be the
+/// whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
 pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;
@@ -93,7 +81,6 @@ pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     Ok(PlatformRequest::new(Operation::UpdateProduct).with_json(body))
 }
 
-/// Reads the answer of *Create product* and *Update product*.
 pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
     decode_enveloped::<WriteAnswer<Product>, _>("the product", body)
 }
@@ -113,7 +100,6 @@ pub(crate) fn decode_product_update(
 /// A component of a kit (*Get kit components*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct KitComponent {
-    /// The component.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
     /// Units of the component in one kit.
@@ -124,12 +110,10 @@ pub struct KitComponent {
     pub product: Option<Product>,
 }
 
-/// Requests a kit's components (*Get kit components*).
 pub fn kit_components(kit: ProductId) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::KitComponents, &[kit.0])
 }
 
-/// Reads the answer of *Get kit components*.
 pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
     decode_list("the kit's components", body, |_| true)
 }

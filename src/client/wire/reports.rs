@@ -11,28 +11,21 @@ use serde::{Deserialize, Serialize};
 /// Product among the ten best sellers of a month (*TopSellingProduct*). Its JSON is that of the stored report.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct TopSeller {
-    /// The year.
     #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
-    /// The month, 1 to 12.
     #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
     pub month: i64,
     /// Rank of the product, from 1.
     #[serde(alias = "Rank", deserialize_with = "lenient::req")]
     pub rank: i64,
-    /// Sales channel of the product.
     #[serde(alias = "SalesChannelId", default, deserialize_with = "lenient::opt")]
     pub sales_channel_id: Option<i64>,
-    /// The product.
     #[serde(alias = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
-    /// Its SKU.
     #[serde(alias = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
-    /// Its name.
     #[serde(alias = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Units sold.
     #[serde(alias = "QuantitySold", default, deserialize_with = "lenient::opt")]
     pub quantity_sold: Option<i64>,
     /// Revenue from the units, in the account's currency.
@@ -40,32 +33,25 @@ pub struct TopSeller {
     pub amount_sold: Option<f64>,
 }
 
-/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency. Its JSON is that of the
-/// stored report.
+/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency. Its JSON
+/// is that of the stored report.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct HealthMonth {
-    /// The year.
     #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
-    /// The month, 1 to 12.
     #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
     pub month: i64,
-    /// Revenue.
     #[serde(alias = "TotalRevenue", default, deserialize_with = "lenient::opt")]
     pub total_revenue: Option<f64>,
-    /// Cost of goods sold.
     #[serde(alias = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
     pub total_cost_of_goods_sold: Option<f64>,
-    /// Cost of shipping.
     #[serde(alias = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
     pub total_shipping_costs: Option<f64>,
-    /// Profit.
     #[serde(alias = "TotalProfit", default, deserialize_with = "lenient::opt")]
     pub total_profit: Option<f64>,
     /// Amount that customers paid for shipping.
     #[serde(alias = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
     pub total_amount_shipping_collected: Option<f64>,
-    /// Cost of labels.
     #[serde(alias = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
     pub total_cost_of_labels_generated: Option<f64>,
     /// Value of the stock at the start of the month.
@@ -74,7 +60,6 @@ pub struct HealthMonth {
     /// Value of the stock at the end of the month.
     #[serde(alias = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
     pub total_value_of_inventory_month_end: Option<f64>,
-    /// Number of listings added.
     #[serde(alias = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
     pub total_number_of_new_listings_added: Option<f64>,
 }
@@ -86,7 +71,6 @@ impl HealthMonth {
     }
 }
 
-/// Requests a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
 pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> PlatformRequest {
     PlatformRequest::new(Operation::TopSelling)
         .with_query("storefrontId", storefront)
@@ -94,7 +78,6 @@ pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> PlatformRe
         .with_query("month", Some(month.number()))
 }
 
-/// Requests a page of monthly figures, of one month or all (*Business health*).
 pub fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::BusinessHealth)
         .with_query("year", month.map(Month::year))
@@ -102,13 +85,11 @@ pub fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequ
         .with_page(paging)
 }
 
-/// Reads the answer of *Get top-selling products by month*, asked for this month.
 pub fn decode_top_selling(body: &[u8], asked: Month) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
     let month = (i64::from(asked.year()), i64::from(asked.number()));
     decode_list("the top sellers", body, |seller: &TopSeller| (seller.year, seller.month) == month)
 }
 
-/// Reads the answer of *Business health*.
 pub fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
     decode_list("the business health", body, |record: &HealthMonth| record.calendar_month().is_some())
 }
@@ -123,7 +104,6 @@ macro_rules! counts {
                 #[serde(rename = $name, default, deserialize_with = "lenient::opt")]
                 pub $field: Option<i64>,
             )+
-            /// `QueuedListings`
             #[serde(rename = "QueuedListings", default, deserialize_with = "lenient::opt")]
             pub queued_listings: Option<i64>,
             #[serde(rename = "queuedListings", default, deserialize_with = "lenient::opt")]
@@ -159,7 +139,6 @@ counts! {
     unshipped_drop_ship_orders = "UnshippedDropShipOrders",
 }
 
-/// Requests the counts (*Work queue*).
 pub fn work_queue() -> PlatformRequest {
     PlatformRequest::new(Operation::WorkQueue)
 }

@@ -15,7 +15,6 @@ use std::collections::HashSet;
 /// A shipment (*Shipment*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Shipment {
-    /// The shipment.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ShipmentId,
     #[serde(rename = "EcomdashOrderId", default, deserialize_with = "lenient::opt")]
@@ -29,10 +28,8 @@ pub struct Shipment {
     status: Option<String>,
     #[serde(rename = "StatusInd", default, deserialize_with = "lenient::opt")]
     status_indicator: Option<String>,
-    /// The warehouse that ships it.
     #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
     pub fulfillment_warehouse_id: Option<WarehouseId>,
-    /// The shipment's items.
     #[serde(rename = "Items", default, deserialize_with = "lenient::opt_list")]
     pub items: Vec<ShipmentItem>,
 }
@@ -40,15 +37,10 @@ pub struct Shipment {
 /// A shipment's state (*States and transitions*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShipmentStatus {
-    /// Cancelled.
     Cancelled,
-    /// Some units are shipped.
     PartiallyShipped,
-    /// All units are shipped.
     Shipped,
-    /// No unit is shipped.
     Unshipped,
-    /// An undocumented code.
     Unknown(String),
 }
 
@@ -77,7 +69,6 @@ pub struct ShipmentItem {
     /// Id of the item, in another id space than the order's lines.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ShipmentItemId,
-    /// The shipment, repeated.
     #[serde(rename = "ShipmentId", default, deserialize_with = "lenient::opt")]
     pub shipment_id: Option<ShipmentId>,
     /// The order line that the item serves.
@@ -93,22 +84,16 @@ pub struct ShipmentItem {
     /// True if the storefront was notified.
     #[serde(rename = "IsConfirmed", default, deserialize_with = "lenient::opt")]
     pub is_confirmed: Option<bool>,
-    /// The carrier.
     #[serde(rename = "CompanyCarrier", default, deserialize_with = "lenient::nested")]
     pub carrier: Option<Carrier>,
-    /// Tracking number of the carrier.
     #[serde(rename = "TrackingNumber", default, deserialize_with = "lenient::strict")]
     pub tracking_number: Option<String>,
-    /// Tracking page.
     #[serde(rename = "TrackingURL", default, deserialize_with = "lenient::opt")]
     pub tracking_url: Option<String>,
-    /// Estimated time of delivery.
     #[serde(rename = "EstimatedDeliveryDate", default, deserialize_with = "lenient::opt")]
     pub estimated_delivery: Option<Timestamp>,
-    /// The product.
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
-    /// Its SKU.
     #[serde(rename = "ProductSku", default, deserialize_with = "lenient::opt")]
     pub sku: Option<String>,
 }
@@ -131,17 +116,14 @@ pub struct Carrier {
     /// Id of the carrier: the `CarrierId` of *Submit tracking info*.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
-    /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
 }
 
-/// Requests a page of a shipment's items (*Get shipment line items*).
 pub fn shipment_line_items(shipment: ShipmentId, paging: PageParams) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::ShipmentLineItems, &[shipment.0]).with_page(paging)
 }
 
-/// Reads the answer of *Get shipment line items*, asked for this shipment.
 pub fn decode_shipment_line_items(
     body: &[u8],
     asked: ShipmentId,
@@ -153,7 +135,6 @@ pub fn decode_shipment_line_items(
 /// Units to ship of one order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentOrder {
-    /// The order.
     #[serde(rename = "OrderId")]
     pub order_id: OrderId,
     /// Its lines, at least one; `None`: the whole order, which the platform refuses if a shipment exists.
@@ -165,16 +146,12 @@ pub struct ShipmentOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShipmentOrderLine {
-    /// The line.
     pub line_item_id: LineItemId,
-    /// Units, at least one.
     pub quantity: i64,
 }
 
-/// Requests shipments (*Create shipments*).
-///
-/// Refuses an empty call, an empty list of lines, a quantity below one, and an order or line that occurs
-/// twice.
+/// Requests shipments (*Create shipments*). Refuses an empty call, an empty list of lines, a quantity below
+/// one, and an order or line that occurs twice.
 pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<PlatformRequest, InvalidRequest> {
     let invalid = |field: String, why: &str| InvalidRequest::new(Operation::CreateShipments, field, why);
     if orders.is_empty() {

@@ -10,13 +10,10 @@ use serde_json::Value;
 /// A listing template (*ListingTemplate*). The mirror stores it under the names of its fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ListingTemplate {
-    /// The template.
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: i64,
-    /// Its storefront, repeated.
     #[serde(rename(deserialize = "StorefrontId"), default, deserialize_with = "lenient::opt")]
     storefront_id: Option<StorefrontId>,
-    /// Its name.
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// Text of the template, which may contain markup.
@@ -24,10 +21,8 @@ pub struct ListingTemplate {
     pub body: Option<String>,
 }
 
-/// Requests a new template from the platform's own body (*Create listing template*).
-///
-/// `StorefrontId` of the body names the storefront of the path. Refuses a body without `StorefrontId`, `Name`
-/// or `Body`.
+/// Requests a new template from the platform's own body (*Create listing template*). `StorefrontId` of the
+/// body names the storefront of the path. Refuses a body without `StorefrontId`, `Name` or `Body`.
 pub fn create_listing_template(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::CreateListingTemplate, body)?;
     let storefront = fields.required_id("StorefrontId")?;
@@ -42,9 +37,8 @@ pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplat
     decode_bare("the new listing template", body)
 }
 
-/// Requests a page of a storefront's templates (*List listing templates*).
-///
-/// With `name`, only templates whose name contains it.
+/// Requests a page of a storefront's templates (*List listing templates*). With `name`,
+/// only templates whose name contains it.
 pub fn list_listing_templates(
     storefront: StorefrontId,
     name: Option<&str>,
@@ -55,7 +49,6 @@ pub fn list_listing_templates(
         .with_page(paging)
 }
 
-/// Reads the answer of *List listing templates*, asked for this storefront.
 pub fn decode_listing_templates(
     body: &[u8],
     asked: StorefrontId,

@@ -12,7 +12,6 @@ use std::collections::HashSet;
 /// Tracking of one shipment. Dates are texts, sent as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrackingSubmission {
-    /// The shipment.
     #[serde(rename = "ShipmentId")]
     pub shipment_id: ShipmentId,
     /// The company's carrier, for lines without their own.
@@ -21,13 +20,10 @@ pub struct TrackingSubmission {
     /// Tracking number, for lines without their own.
     #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
     pub tracking_number: Option<String>,
-    /// Tracking page.
     #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
     pub tracking_url: Option<String>,
-    /// Date of the handover.
     #[serde(rename = "ShippedDate", skip_serializing_if = "Option::is_none")]
     pub shipped_date: Option<String>,
-    /// The items, at least one.
     #[serde(rename = "LineItems")]
     pub lines: Vec<ShipmentItemTracking>,
 }
@@ -35,27 +31,20 @@ pub struct TrackingSubmission {
 /// Tracking of one item. A missing carrier, number or page falls back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentItemTracking {
-    /// The item of the shipment.
     #[serde(rename = "LineItemId")]
     pub item_id: ShipmentItemId,
-    /// The company's carrier.
     #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
     pub carrier_id: Option<i64>,
-    /// Tracking number.
     #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
     pub tracking_number: Option<String>,
-    /// Tracking page.
     #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
     pub tracking_url: Option<String>,
-    /// Estimated date of delivery.
     #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
     pub estimated_delivery_date: Option<String>,
 }
 
-/// Requests the storage of tracking (*Submit tracking info*).
-///
-/// Refuses an empty call, a shipment or item that occurs twice, a submission without items, an item without
-/// any number, and an invalid date.
+/// Requests the storage of tracking (*Submit tracking info*). Refuses an empty call, a shipment or item that
+/// occurs twice, a submission without items, an item without any number, and an invalid date.
 pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<PlatformRequest, InvalidRequest> {
     let mut seen = HashSet::new();
     if submissions.is_empty() {
@@ -106,7 +95,6 @@ fn invalid(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
     InvalidRequest::new(Operation::SubmitTracking, field, why)
 }
 
-/// Result for one shipment's tracking.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TrackingAnswer {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]

@@ -14,14 +14,11 @@ pub struct QuantityUpdate {
     pub sku: Sku,
     /// Units, from 0 to the platform's int32 maximum.
     pub quantity: Quantity,
-    /// The warehouse.
     pub warehouse_id: WarehouseId,
 }
 
-/// Requests new quantities (*Update quantity on hand*).
-///
-/// Refuses an empty call, more than 25 entries, a quantity that cannot be written, and two SKUs with one case
-/// key (docs/rules.md 12).
+/// Requests new quantities (*Update quantity on hand*). Refuses an empty call, more than 25 entries, a
+/// quantity that cannot be written, and two SKUs with one case key (docs/rules.md 12).
 pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<PlatformRequest, InvalidRequest> {
     let invalid =
         |field: String, why: String| InvalidRequest::new(Operation::UpdateQuantityOnHand, field, why);
@@ -46,11 +43,9 @@ pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<PlatformReq
 /// Status of the call as a whole (*Quantity-update result `status`*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpdateStatus {
-    /// Every entry was applied.
     Success,
     /// Some entries were applied; `messages` names the others.
     PartialSuccess,
-    /// No entry was applied.
     Failure,
     /// An undocumented code; empty if the status is missing.
     Unknown(String),

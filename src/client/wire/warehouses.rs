@@ -9,7 +9,6 @@ use crate::model::{Operation, StorefrontId, SupplierId, WarehouseId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Longest name, in characters (*Limits*).
 const NAME_MAX: usize = 100;
 /// Longest account number, in characters (*Limits*).
 const ACCOUNT_NUMBER_MAX: usize = 255;
@@ -18,16 +17,13 @@ const WAREHOUSE_TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"]
 /// A warehouse (*Warehouse*). The mirror stores it under the names of its fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Warehouse {
-    /// The warehouse.
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: WarehouseId,
-    /// Its name.
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::strict")]
     pub name: Option<String>,
     /// True if the warehouse is in use.
     #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Its account number.
     #[serde(rename(deserialize = "AccountNumber"), default, deserialize_with = "lenient::strict")]
     pub account_number: Option<String>,
     /// True if the platform created the warehouse.
@@ -36,7 +32,6 @@ pub struct Warehouse {
     /// `Standard`, `Dropship`, `FulfillmentCenter` or an undocumented code.
     #[serde(rename(serialize = "type", deserialize = "Type"), default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
-    /// A remark.
     #[serde(rename(deserialize = "Note"), default, deserialize_with = "lenient::opt")]
     pub note: Option<String>,
     /// The contact with its address, as received JSON, for display only.
@@ -51,20 +46,16 @@ impl From<Warehouse> for WriteAnswer<Warehouse> {
     }
 }
 
-/// Requests a page of the warehouses (*List warehouses*).
 pub fn list_warehouses(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListWarehouses).with_page(paging)
 }
 
-/// Reads the answer of *List warehouses*.
 pub fn decode_warehouses(body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
     decode_list("the list of warehouses", body, |_| true)
 }
 
-/// Requests a new warehouse from the platform's own body (*Create warehouse*).
-///
-/// Refuses a missing or overlong `Name`, an overlong `AccountNumber`, an unknown `Type` and properties that
-/// are not accepted.
+/// Requests a new warehouse from the platform's own body (*Create warehouse*). Refuses a missing or overlong
+/// `Name`, an overlong `AccountNumber`, an unknown `Type` and properties that are not accepted.
 pub fn create_warehouse(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::CreateWarehouse, body)?;
     fields.reject_unknown(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
@@ -78,7 +69,6 @@ pub fn create_warehouse(body: &Value) -> Result<PlatformRequest, InvalidRequest>
     Ok(PlatformRequest::new(Operation::CreateWarehouse).with_json(body))
 }
 
-/// Reads the answer of *Create warehouse*.
 pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, MalformedBody> {
     decode_enveloped::<Warehouse, _>("the new warehouse", body)
 }
@@ -86,29 +76,23 @@ pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, M
 /// A supplier (*Supplier*), stored like a warehouse.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Supplier {
-    /// The supplier.
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: SupplierId,
-    /// Its name.
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Its account number.
     #[serde(rename(deserialize = "AccountNumber"), default, deserialize_with = "lenient::opt")]
     pub account_number: Option<String>,
     /// True if the supplier is in use.
     #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Web address.
     #[serde(rename(deserialize = "SupplierUrl"), default, deserialize_with = "lenient::opt")]
     pub url: Option<String>,
 }
 
-/// Requests a page of the suppliers (*List suppliers*).
 pub fn list_suppliers(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListSuppliers).with_page(paging)
 }
 
-/// Reads the answer of *List suppliers*.
 pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
     decode_list("the list of suppliers", body, |_| true)
 }
@@ -116,29 +100,23 @@ pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, Malforme
 /// A storefront (*Storefront*), stored like a warehouse.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Storefront {
-    /// The storefront.
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: StorefrontId,
-    /// Its name.
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
     /// True if the storefront is in use.
     #[serde(rename(deserialize = "IsActive"), default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// The kind of channel.
     #[serde(rename(serialize = "type", deserialize = "Type"), default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
-    /// Free-form properties, as received JSON.
     #[serde(rename(deserialize = "StorefrontProperties"), default, deserialize_with = "lenient::json")]
     pub properties: Option<String>,
 }
 
-/// Requests a page of the storefronts (*List storefronts*).
 pub fn list_storefronts(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListStorefronts).with_page(paging)
 }
 
-/// Reads the answer of *List storefronts*.
 pub fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
     decode_list("the list of storefronts", body, |_| true)
 }

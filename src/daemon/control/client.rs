@@ -29,10 +29,8 @@ pub enum ControlError {
     /// The request could not be made.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The call failed.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The daemon reported an error.
     #[error("{0}")]
     Daemon(String),
     /// The daemon and the command have different versions.
@@ -52,10 +50,8 @@ impl From<StoreError> for ControlError {
     }
 }
 
-/// Makes one request to the platform, through the daemon if one runs, and returns its answer.
-///
-/// # Errors
-/// Returns [`ControlError::ReplyTimeout`] if a daemon runs and does not answer in time; the request is then withdrawn.
+/// Makes one request to the platform, through the daemon if one runs, and returns its answer. Returns
+/// [`ControlError::ReplyTimeout`] if a daemon runs and does not answer in time; the request is then withdrawn.
 pub async fn send_control_request<T: DeserializeOwned>(
     config: Config,
     clock: Arc<dyn Clock>,

@@ -29,28 +29,16 @@ pub enum ControlRequest {
     Keys {},
     /// A lookup of products by SKU or UPC; the answer is the SKUs found.
     #[serde(rename = "product.find")]
-    FindProducts {
-        /// True if `ids` are UPCs.
-        by_upc: bool,
-        /// SKUs or UPCs.
-        ids: Vec<String>,
-    },
+    FindProducts { by_upc: bool, ids: Vec<String> },
     /// The components of a kit; the answer is the kit's product id.
     #[serde(rename = "product.components")]
-    Components {
-        /// The kit's SKU.
-        sku: String,
-    },
+    Components { sku: String },
     /// A comparison of the mirror with the platform.
     #[serde(rename = "verify")]
-    Verify {
-        /// The maximum number of calls.
-        calls: usize,
-    },
+    Verify { calls: usize },
     /// A run of a job now; the answer is its outcome and summary.
     #[serde(rename = "job.run")]
     RunJob {
-        /// The job.
         job: String,
         /// The work given instead of the work that is due.
         input: RunArgs,

@@ -50,7 +50,6 @@ impl<'a> Envelope<'a> {
         DecodedAnswer { records, parked, page: self.pagination, messages: self.messages }
     }
 
-    /// Returns true if the status is one of the interface's two codes for a failure.
     pub(crate) fn is_failure(&self) -> bool {
         let status = self.status.as_deref().unwrap_or_default().trim();
         status.eq_ignore_ascii_case("failure") || status.eq_ignore_ascii_case("error")
@@ -60,13 +59,10 @@ impl<'a> Envelope<'a> {
 /// Position of a page in its list (`pagination`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct PageInfo {
-    /// Number of the page, from 1.
     #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
     pub current: Option<i64>,
-    /// Number of records in the whole list.
     #[serde(rename = "TotalNumberOfEntries", default, deserialize_with = "lenient::opt")]
     pub total_entries: Option<i64>,
-    /// Number of pages of the whole list.
     #[serde(rename = "TotalNumberOfPages", default, deserialize_with = "lenient::opt")]
     pub total_pages: Option<i64>,
 }
@@ -74,11 +70,9 @@ pub struct PageInfo {
 /// An unreadable record, or part of one, that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedRecord {
-    /// Position of the record in the answer, from 0.
     pub index: usize,
     /// The SKU of the record, if readable. It may be any SKU otherwise.
     pub sku: Option<Sku>,
-    /// The unreadable part and the reason.
     pub why: String,
     /// The record as received, truncated to 2,000 characters.
     pub raw: String,
@@ -114,36 +108,28 @@ struct NamedRecord {
     sku_number: Option<Sku>,
 }
 
-/// The records of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedAnswer<T> {
-    /// The readable records, in the answer's order.
     pub records: Vec<T>,
-    /// The unreadable records.
     pub parked: Vec<ParkedRecord>,
-    /// Position of the page, for operations with pages.
     pub page: Option<PageInfo>,
-    /// The envelope's messages.
     pub messages: Vec<String>,
 }
 
 impl<T> DecodedAnswer<T> {
-    /// Returns true if another page follows.
     pub fn has_more(&self) -> bool {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
     }
 
-    /// Returns true if another page follows or may follow: a full page may be the first of several unless it
-    /// states the number of pages.
+    /// Returns true if another page follows or may follow: a full page may be the first of several unless
+    /// it states the number of pages.
     pub(crate) fn may_have_more(&self) -> bool {
         let is_full = self.records.len() + self.parked.len() >= PageParams::MAX_SIZE as usize;
         self.has_more() || (is_full && self.page.and_then(|page| page.total_pages).is_none())
     }
 
-    /// Returns true if the answer is the whole list, as far as it shows.
-    ///
-    /// Each record is readable, no page follows, and the platform counts no more records than came. For
-    /// operations called for one page only.
+    /// Returns true if the answer is the whole list, as far as it shows. Each record is readable, no page
+    /// follows, and the platform counts no more records than came. For operations called for one page only.
     pub(crate) fn is_complete(&self) -> bool {
         self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
     }
@@ -177,10 +163,8 @@ impl MalformedBody {
     }
 }
 
-/// Reads an envelope whose `data` is a list of records of one subject: an order, a month and so on.
-///
-/// A record that names another subject than the request is parked, because nothing is known of the one asked for.
-/// Most records may omit their subject.
+/// Reads an envelope whose `data` is a list of records of one subject: an order, a month and so on. A record
+/// that names another subject than the request is parked, because nothing is known of the one asked for.
 pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
@@ -206,10 +190,8 @@ pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     Ok(envelope.into_answer(records, parked))
 }
 
-/// Reads an envelope whose `data` is a list of records of one subject, with ids.
-///
-/// Equal records of one id count once. Differing records are parked, because none of them is known to be
-/// right.
+/// Reads an envelope whose `data` is a list of records of one subject, with ids. Equal records of one id
+/// count once. Differing records are parked, because none of them is known to be right.
 pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
@@ -236,9 +218,8 @@ pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     Ok(decoded)
 }
 
-/// Reads a list as a whole. Returns `None` if any of it is unreadable.
-///
-/// Takes text, because one UTF-8 check is faster than one for each string.
+/// Reads a list as a whole. Returns `None` if any of it is unreadable. Takes text, because one UTF-8 check is
+/// faster than one for each string.
 pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
     let records = serde_json::from_str::<Vec<LenientObject<T>>>(list).ok()?;
     Some(records.into_iter().map(|LenientObject(record)| record).collect())

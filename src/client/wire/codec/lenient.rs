@@ -28,7 +28,6 @@ pub(crate) enum LooseValue<'a> {
 }
 
 pub(crate) trait FromLoose<'a>: Sized {
-    /// The expected value, for messages.
     const WHAT: &'static str;
     fn from_loose(loose: LooseValue<'a>) -> Option<Self>;
 }
@@ -56,7 +55,6 @@ pub(crate) fn opt<'de, D: Deserializer<'de>, T: FromLoose<'de>>(source: D) -> Re
     Ok(serde_json::from_str(raw).ok().and_then(T::from_loose))
 }
 
-/// Reads a list of objects.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
     let objects = Vec::<LenientObject<T>>::deserialize(source)?;
     Ok(objects.into_iter().map(|LenientObject(object)| object).collect())
@@ -95,9 +93,8 @@ pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(object.map(|LenientObject(object)| object))
 }
 
-/// A JSON object read as `T`.
-///
-/// Serde would also read a list as `T`, its items as the fields in their order, and give a wrong fact.
+/// A JSON object read as `T`. Serde would also read a list as `T`, its items as the fields in their
+/// order, and give a wrong fact.
 pub(crate) struct LenientObject<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for LenientObject<T> {

@@ -8,12 +8,11 @@ use crate::client::PlatformRequest;
 use crate::model::{Operation, json_integer};
 use serde_json::{Map, Value};
 
-/// Error of a request that the platform would answer with 400, or that would have an unintended effect.
-/// Nothing was sent.
+/// Error of a request that the platform would answer with 400, or that would have
+/// an unintended effect. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} was not sent: {field} {why}")]
 pub struct InvalidRequest {
-    /// The operation of the request.
     pub operation: Operation,
     /// The invalid field in the interface's spelling, with its position in a list.
     pub field: String,
@@ -46,7 +45,6 @@ impl PageParams {
         (number >= 1 && (1..=Self::MAX_SIZE).contains(&size)).then_some(Self { number, size })
     }
 
-    /// Returns the next page.
     pub(crate) fn next_page(self) -> Self {
         Self { number: self.number.saturating_add(1), ..self }
     }

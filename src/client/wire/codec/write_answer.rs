@@ -9,7 +9,6 @@ use serde::Deserialize;
 /// Effect of a write according to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The write took effect.
     Done,
     /// The write was refused; the messages give the reason.
     Refused,
@@ -53,10 +52,8 @@ pub struct WriteAnswer<T> {
 }
 
 impl<T> WriteAnswer<T> {
-    /// Returns the effect of the write.
-    ///
-    /// A success needs both the flag and the record, because a change cannot be followed up without the id of
-    /// the new record.
+    /// Returns the effect of the write. A success needs both the flag and the record, because a change cannot
+    /// be followed up without the id of the new record.
     pub fn outcome(&self) -> WriteOutcome {
         WriteOutcome::from_flag(self.was_successful, self.record.is_some())
     }
