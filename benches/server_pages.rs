@@ -138,7 +138,6 @@ impl Ours {
             let answer = BalancePage {
                 exchange_id: ExchangeId(id.0),
                 observed_at: sent_at,
-                moment: Some(moment),
                 requested: &page.skus,
                 products: &products,
                 unreadable: &[],

@@ -25,20 +25,13 @@ CREATE TABLE product (
     name TEXT,
     upc TEXT,
     type TEXT,               -- NULL: unknown
-    type_exchange_id INTEGER, -- the last exchange that showed the type, or that the product is no kit
-    -- The allocation that named other products for this one, until an answer shows whether the product is a
-    -- kit.
-    kit_guess_id INTEGER,
     total INTEGER,           -- QuantityOnHand of the product; never the fact of a stock level
     read_batch_id INTEGER,   -- NULL: the SKU was never asked for
     -- An answer that was asked for a product and does not show all of it makes none of its stock levels
     -- younger. 'absent': the answer holds other products that were asked for. 'silent': it holds none of
-    -- them. 'unreadable': the whole record is unreadable. 'partial': a part of it is. NULL: the last answer
-    -- showed all of it.
-    lack TEXT CONSTRAINT product_lack CHECK (lack IN ('absent', 'silent', 'unreadable', 'partial')),
-    absent INTEGER NOT NULL DEFAULT 0, -- number of answers in a row that prove the absence
-    absent_ms INTEGER,       -- when the request of the first of them was sent
-    absent_moment INTEGER,   -- the same since boot
+    -- them. 'unreadable': the record or a part of it is unreadable. NULL: the last answer showed all of it.
+    lack TEXT CONSTRAINT product_lack CHECK (lack IN ('absent', 'silent', 'unreadable')),
+    absent_ms INTEGER,       -- the request of the first answer in a row that may prove the absence
     missing_since_ms INTEGER,
     -- Digest of the record that balances last returned, while the product and all its stock levels hold
     -- exactly that record. An equal record then needs no write. Every other change clears it. It is no fact.
@@ -61,10 +54,8 @@ CREATE TABLE balance (
     is_active BOOLEAN CONSTRAINT balance_is_active CHECK (is_active IN (FALSE, TRUE)),
     include_in_sync BOOLEAN CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (FALSE, TRUE)),
     unlinked_ms INTEGER,      -- since when the platform does not link the product to the warehouse
-    unlinked_exchange_id INTEGER, -- the first answer without the link
     PRIMARY KEY (product, warehouse_id),
-    CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL)),
-    CONSTRAINT balance_unlinked CHECK ((unlinked_exchange_id IS NULL) = (unlinked_ms IS NULL))
+    CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- Earlier pairs of each stock level, because a count may have been made against one of them. A pair was seen
@@ -181,8 +172,7 @@ CREATE TABLE kit (
     product_id INTEGER PRIMARY KEY, -- the platform's id
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_complete BOOLEAN NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (FALSE, TRUE)),
-    empty_ms INTEGER -- the first of the last answers in a row without any component
+    is_complete BOOLEAN NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (FALSE, TRUE))
 ) STRICT;
 
 CREATE TABLE kit_component (
@@ -350,7 +340,6 @@ CREATE INDEX product_by_case_key ON product (case_key, sku);
 CREATE INDEX product_by_read_batch ON product (read_batch_id, sku);
 CREATE INDEX product_kit ON product (product_id) WHERE type = 'Kit';
 CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;
-CREATE INDEX product_kit_guess ON product (product_id) WHERE kit_guess_id IS NOT NULL;
 -- The page lists the SKUs that the platform does not return without a scan of all products.
 CREATE INDEX product_missing ON product (case_key, sku) WHERE missing_since_ms IS NOT NULL;
 
@@ -382,8 +371,7 @@ CREATE VIEW sku_spelling (spelling, case_key, product, sku) AS
 SELECT q.sku, q.case_key, p.id, p.sku
 FROM product q JOIN product p ON p.id = CASE
     WHEN NOT EXISTS (SELECT 1 FROM product t WHERE t.case_key = q.case_key AND t.id <> q.id) THEN q.id
-    WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL
-          OR q.absent > 1)
+    WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL)
          AND (SELECT count(DISTINCT t.product_id) FROM product t
               WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL) = 1
     THEN (SELECT t.id FROM product t LEFT JOIN read_batch r ON r.id = t.read_batch_id
@@ -454,13 +442,9 @@ FROM report_month
 WHERE report = 'business_health';
 
 -- The stock levels whose link to the warehouse is not proved gone. A link is gone by two answers without it that were
--- sent at least 2 minutes apart (`ABSENCE_CHECKS_APART`). The calendar measures only answers of two boots.
+-- sent at least 2 minutes apart (`ABSENCE_CHECKS_APART`).
 CREATE VIEW linked_balance AS
 SELECT b.* FROM balance b
 WHERE b.unlinked_ms IS NULL OR EXISTS (
     SELECT 1 FROM product p JOIN read_batch r ON r.id = p.read_batch_id
-    JOIN exchange l ON l.id = r.exchange_id JOIN session ls ON ls.id = l.session_id
-    JOIN exchange f ON f.id = b.unlinked_exchange_id JOIN session fs ON fs.id = f.session_id
-    WHERE p.id = b.product
-      AND CASE WHEN fs.boot_id = ls.boot_id THEN l.sent_moment - f.sent_moment
-               ELSE l.sent_ms - f.sent_ms END < 120000);
+    WHERE p.id = b.product AND r.observed_ms - b.unlinked_ms < 120000);

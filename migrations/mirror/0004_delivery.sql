@@ -42,17 +42,4 @@ CREATE TABLE quarantine (
     PRIMARY KEY (operation, subject)
 ) STRICT, WITHOUT ROWID;
 
--- An order, shipment item or warehouse that a change names and answers lacked. One answer proves nothing; a
--- second one proves the absence, minutes later and while the platform works.
-CREATE TABLE suspected_absence (
-    subject TEXT PRIMARY KEY,     -- the owner: 'change 17', 'warehouse 9'
-    what TEXT NOT NULL,           -- the absent thing, as a sentence
-    first_ms INTEGER,             -- the first answer without it while the platform worked; NULL: none yet
-    first_moment INTEGER,         -- the same since boot
-    last_ms INTEGER NOT NULL,     -- the last answer without it
-    last_moment INTEGER NOT NULL,
-    checks INTEGER NOT NULL CONSTRAINT suspected_absence_checks CHECK (checks > 0),
-    CONSTRAINT suspected_absence_first CHECK ((first_ms IS NULL) = (first_moment IS NULL))
-) STRICT, WITHOUT ROWID;
-
 CREATE INDEX delivery_by_created ON delivery (kind, created_id) WHERE created_id IS NOT NULL;

@@ -51,7 +51,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("outbox show", "tallyd outbox show count-2031-05-04-17"),
     ("outbox release", "tallyd outbox release --all"),
     ("outbox cancel", "tallyd outbox cancel --key-prefix count-2031-05-04 --older-than 1d --yes"),
-    ("outbox retry", "tallyd outbox retry --reason no_fact"),
+    ("outbox retry", "tallyd outbox retry --reason not_shown"),
     ("outbox acknowledge", "tallyd outbox acknowledge --all"),
     ("outbox resolve", "tallyd outbox resolve ship-4711 --not-done"),
     ("quarantine list", "tallyd quarantine list"),

@@ -1,7 +1,7 @@
 //! Registry of the jobs: one row per kind, in the order of `run --once`. A run starts here.
 //!
 //! Facts that other jobs depend on come first: the work queue's counts tell which order lines to read, shipments close
-//! orders, orders name kits and SKUs, and a push plans from balances.
+//! orders, orders name SKUs, and a push plans from balances.
 //!
 //! A new job needs a kind, a row here, its name in the CHECK `run_job`, and a schedule in `config`, which may not import
 //! the jobs. A test compares them.

@@ -103,8 +103,7 @@ async fn store_balances(
     answer.compress_body();
     let stored = async {
         let mut write = context.begin_recording(answer).await?;
-        let when = (answer.sent_at, Some(answer.sent_moment));
-        let recorded = project_balances(&mut write, answer.id, when, requested, &decoded).await?;
+        let recorded = project_balances(&mut write, answer.id, answer.sent_at, requested, &decoded).await?;
         for row in &recorded.mismatched {
             let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
             let detail = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});

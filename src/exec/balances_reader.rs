@@ -142,7 +142,7 @@ pub(crate) async fn record_page(
         let mut is_blamed = is_page_blamed(is_empty, is_second, has_witnesses);
         let mut witnesses = Vec::new();
         if is_blamed.is_none() && is_empty {
-            witnesses = context.store.skus_beside(page).await?;
+            witnesses = context.store.witness_skus(page).await?;
             is_blamed = witnesses.is_empty().then_some(true);
         }
         if let Some(is_blamed) = is_blamed {
@@ -226,7 +226,6 @@ impl PageQueue {
 pub(crate) struct BalancesReader<'a> {
     origin: ReadOrigin<'a>,
     pages: PageQueue,
-    with_witnesses: bool,
     pub(crate) pages_read: u64,
     pub(crate) unread_reason: Option<String>,
 }
@@ -236,12 +235,7 @@ impl<'a> BalancesReader<'a> {
     pub(crate) fn new(origin: ReadOrigin<'a>, skus: &[Sku], size: usize) -> Self {
         let mut pages = PageQueue::default();
         skus.chunks(size.max(1)).for_each(|page| pages.add(page.to_vec()));
-        Self { origin, pages, with_witnesses: false, pages_read: 0, unread_reason: None }
-    }
-
-    /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
-    pub(crate) fn with_witnesses(self) -> Self {
-        Self { with_witnesses: true, ..self }
+        Self { origin, pages, pages_read: 0, unread_reason: None }
     }
 
     pub(crate) async fn read_all(mut self) -> Result<Self, JobError> {
@@ -255,11 +249,7 @@ impl<'a> BalancesReader<'a> {
         while self.pages.exhaustion().is_none() {
             let Some(page) = self.pages.take() else { break };
             context.pause_until(self.pages.not_before()).await?;
-            let beside = match self.with_witnesses {
-                true => context.store.skus_beside(&page).await?,
-                false => Vec::new(),
-            };
-            let read = read_page(self.origin, &page, beside).await?;
+            let read = read_page(self.origin, &page, Vec::new()).await?;
             if let PageRead::Failed { why, .. } | PageRead::Unsent(why) = &read {
                 self.unread_reason = Some(why.clone());
             }

@@ -1,13 +1,12 @@
 //! Table of the platform's lists: the request, the parser and the projection of each.
 
+use super::JobError;
 use super::pager::{ListProgress, PagedList};
-use super::reads::{READ_ATTEMPTS, ReadOrigin};
-use super::{JobContext, JobError};
+use super::reads::ReadOrigin;
 use crate::client::wire::{self, HealthMonth, ListingTemplate, ShipmentItem, Warehouse};
-use crate::model::{Lane, RunId, ShipmentId, StorefrontId, WarehouseId};
+use crate::model::{ShipmentId, StorefrontId};
 use crate::projection;
 use crate::store::PlatformList;
-use std::collections::BTreeSet;
 
 /// Reads a list to its last page with at most `attempts` attempts at each page.
 pub(crate) async fn read_list(
@@ -42,16 +41,6 @@ pub(crate) async fn read_list(
         }
     };
     progress.require_some(list)
-}
-
-/// Reads the warehouses. Returns their ids if the list came whole and every record is readable.
-pub(crate) async fn read_warehouse_ids(
-    context: &JobContext,
-    run: RunId,
-) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
-    let origin = ReadOrigin { context, run, lane: Lane::Poll };
-    let listed = read_list(READ_ATTEMPTS, origin, PlatformList::Warehouses).await?.into_whole_ids();
-    Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))
 }
 
 pub(crate) fn warehouses() -> PagedList<Warehouse> {

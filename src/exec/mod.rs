@@ -11,10 +11,9 @@
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
 //! | `commit_retry`, `claim_gate` | commits of answers while the database fails |
 //! | `reads`, `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
-//! | `quarantine`, `key_probe`, `key_proofs`, `absence` | entries that fail, a refused key, missing records |
+//! | `quarantine`, `key_probe`, `key_proofs` | entries that fail, a refused key |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
 
-pub(crate) mod absence;
 pub(crate) mod balances;
 pub(crate) mod balances_reader;
 pub(crate) mod call;

@@ -203,8 +203,8 @@ impl StockLevelExplanation {
 fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
     let id = ChangeId(change.id);
     let next = match change.state.as_str() {
-        "held" if change.reason.as_deref() == Some(Reason::NoFact.as_str()) => {
-            "is checked by `settle`, and continues after a read shows the stock level".into()
+        "held" if change.reason.as_deref() == Some(Reason::NotShown.as_str()) => {
+            "is asked for again, and continues once an answer shows the stock level".into()
         }
         "held" => "needs a decision: see `tallyd outbox show`".into(),
         "in_doubt" => "is in doubt; `settle` checks it at the platform".into(),

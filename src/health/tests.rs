@@ -393,7 +393,7 @@ fn what_needs_a_person_is_named() {
     let rejected = RejectedRow {
         changes: 3,
         key: "r".into(),
-        reason: Some("unknown_sku".into()),
+        reason: Some("bad_body".into()),
         detail: Some("no SKU".into()),
         since_ms: ago(5).0,
     };
@@ -406,7 +406,7 @@ fn what_needs_a_person_is_named() {
     check_alarms(&health, &["held", "in_doubt", "rejected", "quarantined"], &[]);
     let texts: Vec<&str> = health.findings.iter().map(|found| found.text.as_str()).collect();
     assert_eq!((texts[0], texts[1]), ("2 changes held", "1 change in doubt"));
-    let newest = "3 changes rejected, the newest is `r` (unknown_sku: no SKU)";
+    let newest = "3 changes rejected, the newest is `r` (bad_body: no SKU)";
     assert!(texts[2].contains(newest), "{texts:?}");
     let names = ["SKU-3 (", "and 2 more"];
     assert!(names.iter().all(|name| texts[3].contains(name)) && !texts[3].contains('\n'), "{texts:?}");

@@ -6,7 +6,7 @@
 //! limits the attempts, for example `RetryDelays::page_retry().take(5)`.
 //!
 //! Other waits have rules of their own: waits that the platform orders (`limiter/holds.rs`), checks of changes
-//! in doubt (`reconcile/in_doubt.rs`), and second reads of an absence (`exec/absence.rs`).
+//! in doubt (`reconcile/in_doubt.rs`), and what no answer showed (`reconcile/unshown.rs`).
 
 use ::backoff::backoff::Backoff;
 use ::backoff::{ExponentialBackoff, ExponentialBackoffBuilder};

@@ -80,7 +80,7 @@ impl ProductUpdate {
     /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 13). `total` is the
     /// product's own quantity, for accounts without warehouses.
     ///
-    /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::UnknownWarehouse`]
+    /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::NotShown`]
     /// for a link unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
     pub fn with_quantities(
         &self,
@@ -112,7 +112,7 @@ impl ProductUpdate {
 fn unlinked_warehouse(sku: &Sku, warehouse: WarehouseId) -> ChangeRejection {
     let detail =
         format!("`Warehouses` names warehouse {warehouse}, which {sku} is not linked to; leave it out");
-    ChangeRejection { reason: Reason::UnknownWarehouse, detail }
+    ChangeRejection { reason: Reason::NotShown, detail }
 }
 
 /// Inserts the fact as `QuantityOnHand`; another quantity in the body is [`Reason::QuantityInUpdate`].

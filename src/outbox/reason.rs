@@ -35,14 +35,10 @@ reasons! {
     Brake = "brake", "check the numbers; `tallyd outbox release KEY` (or `--all`) sends it once, `tallyd outbox cancel KEY` cancels it";
     /// Held: one write would change the stock level by more than `max_quantity_jump`.
     Jump = "jump", "check the numbers; `tallyd outbox release KEY` sends it once, `tallyd outbox cancel KEY` cancels it";
-    /// Held: no answer shows the stock level, or a part of the order or shipment.
-    NoFact = "no_fact", "see `tallyd status` for the reason that the platform cannot be read, then `tallyd outbox retry KEY`";
+    /// Held: no answer shows what the change names. The detail says what was asked for and what was answered.
+    NotShown = "not_shown", "nothing if the change is right: tallyd asks again, and sends it once an answer shows what is missing (`tallyd outbox retry KEY` asks now); else `tallyd outbox cancel KEY`, and insert the change under a new key";
     /// Held: no fact near enough to the count can be its base.
     StaleBase = "stale_base", "count again, or accept the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` keeps the platform's quantity, N sets N)";
-    /// Held: answers minutes apart show no line of the order.
-    UnknownOrder = "unknown_order", "nothing if the id is right: tallyd sends it once the platform shows the order (`tallyd outbox retry KEY` checks now); else `tallyd outbox cancel KEY`, and insert the change under a new key";
-    /// Held: the product exists, but has no link to that warehouse.
-    Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
     /// Held: several SKUs differ from the SKU of the change only in case or blanks.
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the change with the exact spelling (`tallyd stock`)";
     /// Held: the platform accepted the last write and shows another quantity.
@@ -53,10 +49,6 @@ reasons! {
     Restored = "restored", "check at the platform whether it took effect; `tallyd outbox release KEY` sends it, `tallyd outbox cancel KEY` cancels it";
     /// Held: less is left of the order than the change ships.
     TooLittleLeft = "too_little_left", "see `tallyd order show`; then `tallyd outbox retry KEY` or `tallyd outbox cancel KEY`";
-    /// Held: the platform does not state the quantity left of the order.
-    LeftUnknown = "left_unknown", "`tallyd outbox cancel KEY` and ship with explicit quantities (`tallyd ship ORDER --line ID=QTY`)";
-    /// Held: the answer did not contain all lines of the order.
-    IncompleteOrder = "incomplete_order", "ship the order at the platform, then `tallyd outbox cancel KEY`";
     /// Held: the shipment has another tracking number.
     TrackingConflict = "tracking_conflict", "correct it at the platform and `tallyd outbox retry KEY`, or `tallyd outbox cancel KEY`";
     /// Held: the thing to create exists already.
@@ -67,28 +59,16 @@ reasons! {
     /// Rejected: the body is invalid for the kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
     UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds that docs/database.md lists";
-    /// Rejected: the platform has no such SKU.
-    UnknownSku = "unknown_sku", "create the product or correct the spelling, and insert the change under a new key";
-    /// Rejected: the platform has no such warehouse.
-    ///
-    /// Held: answers minutes apart show no such link of an update's product.
-    UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, and insert the change under a new key";
     /// Rejected: the quantity of a kit follows from its components.
     Kit = "kit", "set the components' quantities (`tallyd product components`)";
     /// Rejected: the stock level drifted, and the policy prefers the platform's quantity.
     RemoteWins = "remote_wins", "nothing, or count again; the policy is `quantities.policy`";
     /// Rejected: a product update contains another quantity.
     QuantityInUpdate = "quantity_in_update", "leave the quantities out of the update and insert a `quantity.set`";
-    /// Rejected: a line belongs to another order or shipment.
-    ///
-    /// Held: answers minutes apart show the line nowhere.
-    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), cancel the change if it is held, and insert it under a new key; a held change with correct ids is sent once the platform shows them";
     /// Rejected: the shipment of the tracking will never be created.
     NoShipment = "no_shipment", "see the shipment's change (`tallyd outbox show`); insert a new one and its tracking under new keys";
     /// Rejected: the platform refused the change; its message is in the detail.
-    ///
-    /// Held: the platform refuses to show a part that the change names.
-    ServiceRefused = "service_refused", "correct the fault in the platform's message, and insert the change under a new key; a held one is tried again by tallyd";
+    ServiceRefused = "service_refused", "correct the fault in the platform's message, and insert the change under a new key";
 
     /// Cancelled: a later count replaces the change.
     Superseded = "superseded", "nothing";
@@ -105,12 +85,8 @@ reasons! {
     ///
     /// The platform's message is in the detail.
     SetAside = "set_aside", "nothing; tallyd retries it at the time in the detail; see `tallyd status`";
-    /// Pending: the product may be a kit, and its components are not known yet.
-    AwaitsKit = "awaits_kit", "nothing; tallyd reads the product's components first, then sends the change";
     /// Pending: the operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
-    /// Pending: an answer lacked a part that the change names, which does not prove the part absent.
-    Unproved = "unproved", "nothing; tallyd checks it again. If the change is a mistake: `tallyd outbox cancel KEY`";
     /// Pending again: the call is proved not done.
     NotSent = "not_sent", "nothing; tallyd plans it again";
     /// Pending again: checks at the platform show that the call had no effect.

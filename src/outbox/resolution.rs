@@ -331,8 +331,8 @@ mod tests {
 
     #[test]
     fn what_was_mended_may_be_tried_again() {
-        use Reason::{Exists, Mismatch, NoFact, TooLittleLeft, Unlinked};
-        for reason in [NoFact, Unlinked, TooLittleLeft, Exists, Mismatch] {
+        use Reason::{Exists, Mismatch, NotShown, TooLittleLeft};
+        for reason in [NotShown, TooLittleLeft, Exists, Mismatch] {
             let held = status(ChangeKind::QuantitySet, Held, Some(reason));
             assert_eq!(held.check_retry(), Ok(()), "{reason}");
         }

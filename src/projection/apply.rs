@@ -10,9 +10,8 @@ use crate::journal::ExchangeOutcome;
 use crate::model::{Position, Timestamp};
 use crate::projection::{self, ProjectionError};
 use crate::store::{
-    HISTORY_PRUNED, JournalEntry, JournalEvent, KIT_DENIED, LIST_COMPLETE, LIST_MISSING, PlatformList,
-    RecordedEnd, RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT,
-    WriteTransaction,
+    HISTORY_PRUNED, JournalEntry, JournalEvent, LIST_COMPLETE, LIST_MISSING, PlatformList, RecordedEnd,
+    RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT, WriteTransaction,
 };
 
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
@@ -166,7 +165,7 @@ async fn apply_read_answer(
     match parsed {
         ParsedRequest::Balances(skus) => {
             let page = projection::balance_facts(wire::decode_balances(body)?);
-            projection::project_balances(write, id, (at, Some(request.sent_moment)), skus, &page).await?;
+            projection::project_balances(write, id, at, skus, &page).await?;
         }
         ParsedRequest::Products => {
             projection::project_found_products(write, id, at, wire::decode_products(body)?).await?;
@@ -235,7 +234,6 @@ async fn apply_event(write: &mut WriteTransaction, event: &JournalEvent) -> Resu
             write.apply_write_event(&event.kind, detail, Position(event.position)).await
         }
         HISTORY_PRUNED => write.apply_history_event(detail).await,
-        KIT_DENIED => write.apply_kit_event(&event.subject, detail, Timestamp(event.at_ms)).await,
         SKU_DISCOVERED => write.apply_discovered_sku_event(&event.subject, detail).await,
         // All other events change no facts.
         _ => Ok(()),

@@ -2,18 +2,17 @@
 
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, ProductBalance};
-use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp};
+use crate::model::{ExchangeId, Quantity, Sku, Timestamp};
 use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, StockLevelFact, StoreError, WriteTransaction,
 };
 use std::collections::BTreeSet;
 
-/// Records *Get product balances* and *Get products by SKU or UPC*. Without the moment of the request,
-/// missing products do not count as absent.
+/// Records *Get product balances* and *Get products by SKU or UPC*.
 pub(crate) async fn project_balances(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
-    (observed_at, moment): (Timestamp, Option<Moment>),
+    observed_at: Timestamp,
     requested: &[Sku],
     decoded: &DecodedAnswer<BalanceFact<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
@@ -23,7 +22,6 @@ pub(crate) async fn project_balances(
     let page = BalancePage {
         exchange_id,
         observed_at,
-        moment,
         requested,
         products,
         unreadable: &unreadable,

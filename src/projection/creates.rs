@@ -72,7 +72,6 @@ pub(crate) async fn project_product(
     let page = BalancePage {
         exchange_id,
         observed_at,
-        moment: None,
         requested: &skus,
         products: &products,
         unreadable: &[],
@@ -80,7 +79,7 @@ pub(crate) async fn project_product(
         is_whole: false,
     };
     write.mirror_balances(&page).await?;
-    write.mirror_product_record(exchange_id, observed_at, &product_fact(made)).await?;
+    write.mirror_product_record(observed_at, &product_fact(made)).await?;
     write.discovered_sku_add(exchange_id, &skus).await.map(drop)
 }
 
@@ -93,7 +92,7 @@ pub(crate) async fn project_found_products(
     decoded: DecodedAnswer<wire::ProductBalance<'_>>,
 ) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    project_balances(write, exchange_id, (observed_at, None), &found, &super::balance_facts(decoded)).await?;
+    project_balances(write, exchange_id, observed_at, &found, &super::balance_facts(decoded)).await?;
     Ok(found)
 }
 

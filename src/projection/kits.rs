@@ -18,7 +18,7 @@ pub(crate) async fn project_kit_components(
     let products: Vec<ProductFact> = shown.map(product_fact).collect();
     let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
-    write.mirror_products(exchange_id, &products).await?;
+    write.mirror_products(&products).await?;
     let components: Vec<ComponentFact> = decoded.records.iter().map(component_fact).collect();
     let is_complete = decoded.is_complete();
     let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };

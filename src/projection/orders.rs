@@ -2,10 +2,8 @@
 
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, LineAllocation, OrderLineItem, ShipmentItem};
-use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, ShipmentId, Sku, Timestamp};
-use crate::store::{
-    AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, WriteTransaction,
-};
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ShipmentId, Sku, Timestamp};
+use crate::store::{AllocationPage, OrderPage, ShipmentItemFact, ShipmentPage, StoreError, WriteTransaction};
 
 /// Projects the lines of an order and discovers their SKUs. Returns the number of new or changed lines.
 pub(crate) async fn project_order_lines(
@@ -23,9 +21,8 @@ pub(crate) async fn project_order_lines(
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
 }
 
-/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Without a readable
-/// record the line keeps what was known. Their SKUs become discovered SKUs. If they are all of other SKUs
-/// than the line's own, the line's product is marked as a possible kit.
+/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Without a readable record the
+/// line keeps what was known. Their SKUs become discovered SKUs.
 pub(crate) async fn project_allocations(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
@@ -48,27 +45,8 @@ pub(crate) async fn project_allocations(
     }
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
-    let (sku, product_id) = write.order_line_product(order_id, line_item_id).await?;
-    let sku = sku.and_then(|sku| Sku::new(sku).ok());
-    if let Some(sku) = sku.filter(|sku| may_be_kit(sku, product_id, &decoded.records)) {
-        let met = ProductFact { sku: sku.clone(), product_id, name: None, upc: None, kind: None };
-        write.mirror_products(exchange_id, &[met]).await?;
-        write.kit_guess(exchange_id, &sku).await?;
-    }
     let (allocations, is_complete) = (Some(decoded.records.as_slice()), decoded.is_complete());
     write.mirror_allocations(&AllocationPage { allocations, is_complete, ..page }).await
-}
-
-/// Returns true if the allocations of a line may be components of its product: none is the line's own
-/// product, by id or SKU. This proves no kit. They may be a substitute, the parts of a built product, or of a
-/// line that was changed since it was read.
-fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[LineAllocation]) -> bool {
-    let is_other = |taken: &LineAllocation| {
-        let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
-        let by_sku = taken.sku.as_ref().map(|sku| sku.case_key() != sold.case_key());
-        by_id.or(by_sku).is_some() && by_id.unwrap_or(true) && by_sku.unwrap_or(true)
-    };
-    !taken.is_empty() && taken.iter().all(is_other)
 }
 
 /// Projects a page of a shipment's items. Returns the number of new or changed items.
@@ -98,35 +76,5 @@ pub(super) fn shipment_item_fact(item: &ShipmentItem) -> ShipmentItemFact {
         tracking_number: item.tracking_number.clone(),
         tracking_url: item.tracking_url.clone(),
         estimated_delivery_ms: item.estimated_delivery,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::wire::decode_allocations;
-
-    /// Row: the line's product (SKU, id), its allocations, and true for a possible kit.
-    #[test]
-    fn a_kit_is_what_is_taken_apart() {
-        let cases = [
-            ("K", Some(9), r#"{"ProductId":1,"SkuNumber":"A"},{"ProductId":2,"SkuNumber":"B"}"#, true),
-            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"}"#, false),
-            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"},{"ProductId":2,"SkuNumber":"B"}"#, false),
-            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"renamed"}"#, false),
-            ("A", Some(9), r#"{"ProductId":1,"SkuNumber":"a "}"#, false),
-            ("K", None, r#"{"ProductId":1,"SkuNumber":"A"}"#, true),
-            ("a", None, r#"{"ProductId":1,"SkuNumber":"A "}"#, false),
-            ("K", Some(9), r#"{"SkuNumber":"A"}"#, true),
-            ("K", None, r#"{"ProductId":1}"#, false),
-            ("K", Some(9), "", false),
-        ];
-        for (sold, product, taken, expected) in cases {
-            let records = taken.replace('}', r#","WarehouseId":7,"QuantityAllocated":1}"#);
-            let decoded =
-                decode_allocations(format!(r#"{{"data":[{records}]}}"#).as_bytes(), LineItemId(1)).unwrap();
-            let is_kit = may_be_kit(&Sku::new(sold).unwrap(), product.map(ProductId), &decoded.records);
-            assert_eq!(is_kit, expected, "{sold} {product:?}: {taken}");
-        }
     }
 }

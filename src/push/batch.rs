@@ -61,5 +61,5 @@ pub(super) async fn witnesses_of(
     if !stale.iter().any(|work| is_lacking(work) && skus.contains(&work.stock_level.sku)) {
         return Ok(Vec::new());
     }
-    store.skus_beside(&skus.iter().cloned().collect::<Vec<_>>()).await
+    store.witness_skus(&skus.iter().cloned().collect::<Vec<_>>()).await
 }

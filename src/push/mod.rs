@@ -17,7 +17,7 @@
 //! | `turns`, `run` | the runner of all calls, and the state of a run |
 //! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `batch`, `routes`, `delay`, `finished_calls` | batches, isolated SKUs, delay of a few, ended calls |
-//! | `unlisted`, `kits`, `without_call` | reads before a call, changes that need none |
+//! | `without_call` | changes that need no call |
 //! | `brake` | the brakes over the backlog and over one update |
 //! | `send`, `claim`, `refusal`, `summary` | one call: claim, send, completion, its end, the summary of the run |
 //! | `kinds` | the kinds other than quantities |
@@ -30,7 +30,6 @@ mod claim;
 mod delay;
 mod finished_calls;
 mod kinds;
-mod kits;
 mod pipeline;
 mod preview;
 mod refusal;
@@ -41,7 +40,6 @@ mod snapshot;
 mod snapshot_rows;
 mod summary;
 mod turns;
-mod unlisted;
 mod without_call;
 
 pub use preview::{PlannedRequest, PushPreview, preview_push};

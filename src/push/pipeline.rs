@@ -34,10 +34,10 @@ use crate::store::Durability;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and `settle`
-/// checks it again with growing delays. Two reads are normal for a SKU that the platform does not return: the
-/// second holds other SKUs too, and so can prove the absence.
-const READS_MAX: u8 = 4;
+/// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and asked for again
+/// with growing delays. Three reads decide a spelling that the platform does not return: the second and the third
+/// hold other SKUs too.
+const READS_MAX: u8 = 3;
 /// Time for which a pipeline takes in new changes of programs. Then it completes what it has and ends, however
 /// many arrive: creates, product updates and lists wait for its end. Operators' changes are always taken in.
 const INTAKE_TIME: Duration = Duration::from_secs(30);
@@ -118,7 +118,6 @@ impl PushRun<'_> {
         let own_reads = &self.pipeline.own_reads;
         let inputs =
             SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
-        let inputs = SnapshotInputs { absent_warehouses: &self.absent_warehouses, ..inputs };
         let snapshot = load_snapshot(&self.context.store, inputs, levels).await?;
         self.pipeline.projected_backlog.replace_entries(levels, &snapshot.stock_levels);
         Ok(snapshot)
@@ -177,7 +176,6 @@ impl PushRun<'_> {
         levels.extend(self.pipeline.backlog.take_page(self.context.settings().skus_per_call));
         let levels = self.resolve_spellings(levels).await?;
         let works = self.batch_plans(&levels).await?;
-        self.note_unlisted(&works);
         let projected = &mut self.pipeline.projected_backlog;
         let held = brake::judge_backlog(self.context, projected, self.window_end).await?;
         if held.is_none() {
@@ -192,9 +190,6 @@ impl PushRun<'_> {
         let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| needs_action(work)).collect();
         let routes = BatchRoutes::load(self.context).await?;
         let batch = self.select_ready(&routes, batch).await?;
-        for (product, work) in works.iter().filter_map(|work| Some((work.possible_kit?, work))) {
-            self.possible_kits.add_product(product, &work.pending_changes);
-        }
         if !self.finish_without_call(&batch).await? {
             self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
             return Ok(());

@@ -8,8 +8,8 @@
 use super::backlog::PushBacklog;
 use super::batch::{pack_writes, skus_to_read, witnesses_of};
 use super::snapshot::{
-    NO_WAREHOUSES, OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
-    load_new_changes, load_snapshot,
+    OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels, load_new_changes,
+    load_snapshot,
 };
 use super::{brake, kinds, send};
 use crate::client::{PlatformRequest, wire};
@@ -81,7 +81,6 @@ impl PushPreview {
             moment,
             after: ChangeId(0),
             own_reads: &OwnReads::new(),
-            absent_warehouses: &NO_WAREHOUSES,
         };
         let new = load_new_changes(store, window, &mut OutboxMark::default(), now).await?;
         let levels = deduplicate_levels(new.stock_levels.into_iter().map(|(level, _)| level).collect());
@@ -97,11 +96,6 @@ impl PushPreview {
             held.extend(trip.changes().iter().copied());
         }
         works.iter_mut().for_each(|work| self.plan_by_known_fact(work));
-        for work in works.iter().filter(|work| work.is_unlisted) {
-            let warehouse = work.stock_level.warehouse_id;
-            let note = format!("decided once the list of warehouses was read: it lacks {warehouse}");
-            self.note_all(&work.pending_changes, &note);
-        }
         for work in &mut works {
             if work.plan.completed_changes().any(|id| held.contains(&id)) {
                 work.plan.step = StockLevelStep::Nothing;

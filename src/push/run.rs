@@ -3,13 +3,12 @@
 use super::backlog::PushBacklog;
 use super::brake;
 use super::kinds::DeliveryRun;
-use super::kits::PossibleKits;
 use super::send::UpdateOutcome;
 use super::snapshot::{OwnReads, PendingStockLevel};
 use super::summary::PushSummary;
 use crate::exec::balances_reader::{PageQueue, PageRead};
 use crate::exec::{JobContext, JobError};
-use crate::model::{ChangeId, Moment, RunId, Sku, StockLevel, WarehouseId};
+use crate::model::{ChangeId, Moment, RunId, Sku, StockLevel};
 use crate::store::OutboxMark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -44,19 +43,12 @@ pub(super) struct PushRun<'a> {
     pub(super) has_waited: bool,
     /// Number of reads of each stock level without a decision.
     pub(super) read_counts: BTreeMap<StockLevel, u8>,
-    /// Warehouses that the list lacks, with the changes that name them.
-    pub(super) unlisted: BTreeMap<WarehouseId, BTreeSet<ChangeId>>,
-    /// Warehouses that are proved not to exist.
-    pub(super) absent_warehouses: BTreeSet<WarehouseId>,
-    /// Reason why some changes wait.
-    pub(super) wait_reason: Option<String>,
     /// End of the wait of a few stock levels, if nothing is in flight.
     pub(super) wait_end: Option<Moment>,
     /// Calls in a row that the platform refused as a whole.
     pub(super) consecutive_refusals: usize,
     /// True if further attempts are useless in this run.
     pub(super) is_cut_off: bool,
-    pub(super) possible_kits: PossibleKits,
     /// Change after which the window begins: the part of the outbox that is planned at once.
     pub(super) window_after: ChangeId,
     /// Last change of the window, if others are behind it.
@@ -151,13 +143,9 @@ impl<'a> PushRun<'a> {
             are_others_over: false,
             has_waited: false,
             read_counts: BTreeMap::new(),
-            unlisted: BTreeMap::new(),
-            absent_warehouses: BTreeSet::new(),
-            wait_reason: None,
             wait_end: None,
             consecutive_refusals: 0,
             is_cut_off: false,
-            possible_kits: PossibleKits::default(),
             window_after: ChangeId(0),
             window_end: None,
             has_more: false,

@@ -5,13 +5,11 @@
 
 use super::snapshot_rows::{
     applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, last_set,
-    newest_position, open_changes, parse_time, past_facts,
+    open_changes, parse_time, past_facts,
 };
 use crate::client::wire::QuantityUpdate;
 use crate::exec::{JobContext, QuantitySettings};
-use crate::model::{
-    ChangeId, ExchangeId, Moment, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
-};
+use crate::model::{ChangeId, ExchangeId, Moment, Quantity, Sku, StockLevel, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::count_base::base_at_count;
 use crate::reconcile::packing::PackingEntry;
@@ -43,17 +41,6 @@ pub(super) struct SnapshotInputs<'a> {
     /// Change after which the window of the plan begins.
     pub(super) after: ChangeId,
     pub(super) own_reads: &'a OwnReads,
-    pub(super) absent_warehouses: &'a BTreeSet<WarehouseId>,
-}
-
-pub(super) static NO_WAREHOUSES: BTreeSet<WarehouseId> = BTreeSet::new();
-
-#[derive(Clone, Copy)]
-struct KnownLists {
-    /// True if the list of warehouses holds the warehouse, or nothing yet.
-    is_listed: bool,
-    /// True if another spelling of the missing SKU is tracked and undecided; it may be the product.
-    is_undecided: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -77,14 +64,10 @@ pub(super) struct PendingStockLevel {
     pub(super) lack: Option<ProductLack>,
     /// True if held changes wait for an answer that shows the stock level. `settle` checks it for them.
     pub(super) is_awaited: bool,
-    /// True if the warehouse is absent from the list of warehouses as last read.
-    pub(super) is_unlisted: bool,
     /// True if a pending change had no effect in a call of unknown outcome.
     pub(super) had_no_effect: bool,
     /// True if a pending change had no effect in a call whose answer named no entry.
     pub(super) may_be_refused: bool,
-    /// Product that may be a kit. Its components are read before anything is decided.
-    pub(super) possible_kit: Option<ProductId>,
     /// True if the plan uses a fact that would be read again first. Only a preview has such plans.
     pub(super) is_stale: bool,
     pub(super) fact_exchange: ExchangeId,
@@ -154,22 +137,12 @@ pub(super) async fn load_snapshot(
     let window = store.outbox_window(inputs.after).await?;
     let mut changes = open_changes(store, &window, levels, &mut snapshot.rejected).await?;
     let rows = store.stock_level_rows(levels).await?;
-    let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
-    let missing = levels.iter().zip(&rows).filter(|(_, row)| row.is_missing);
-    let missing: Vec<Sku> = missing.map(|(level, _)| level.sku.clone()).collect();
-    let undecided = store.undecided_spellings(&missing).await?;
-    let undecided: BTreeSet<String> = undecided.iter().map(Sku::case_key).collect();
     for (level, row) in levels.iter().zip(rows) {
-        let case_key = level.sku.case_key();
-        if row.product_id.is_none() && awaited.contains(&case_key) {
+        if row.product_id.is_none() && awaited.contains(&level.sku.case_key()) {
             continue;
         }
         let open = changes.remove(&(level.sku.as_str().to_owned(), level.warehouse_id.0)).unwrap_or_default();
-        let lists = KnownLists {
-            is_listed: listed.is_empty() || listed.contains(&level.warehouse_id),
-            is_undecided: undecided.contains(&case_key),
-        };
-        snapshot.stock_levels.extend(inputs.plan_level(level, row, (window, &open), lists)?);
+        snapshot.stock_levels.extend(inputs.plan_level(level, row, (window, &open))?);
     }
     Ok(snapshot)
 }
@@ -235,7 +208,7 @@ impl<'a> SnapshotInputs<'a> {
         own_reads: &'a OwnReads,
     ) -> Self {
         let (now, moment) = (context.now(), context.moment());
-        Self { settings, now, moment, after, own_reads, absent_warehouses: &NO_WAREHOUSES }
+        Self { settings, now, moment, after, own_reads }
     }
 
     /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
@@ -245,7 +218,6 @@ impl<'a> SnapshotInputs<'a> {
         level: &StockLevel,
         row: StockLevelRow,
         (window, open): (OutboxWindow, &[ChangeRow]),
-        lists: KnownLists,
     ) -> Result<Option<PendingStockLevel>, StoreError> {
         if row.is_busy {
             return Ok(None);
@@ -255,12 +227,11 @@ impl<'a> SnapshotInputs<'a> {
             changes.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let mut input = StockLevelInput {
             stock_level: level,
-            fact: self.usable_fact(level, &row, lists, newest_position(open))?,
+            fact: self.usable_fact(level, &row),
             last_set: last_set(&row)?,
             changes: &changes,
             policy: self.settings.policy_of(level.warehouse_id),
         };
-        let perhaps_kit = input.fact == StockLevelKnowledge::PossibleKit;
         let plan = plan_stock_level(&input);
         let mut projected = plan.clone();
         if let (StockLevelKnowledge::Unread, Some(quantity), Some(own_delta)) =
@@ -286,11 +257,7 @@ impl<'a> SnapshotInputs<'a> {
             may_be_refused: has(Reason::Unmatched),
             pending_changes: pending.map(|change| change.id).collect(),
             lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
-            is_awaited: (row.lack.is_some() || row.may_be_linked)
-                && !row.is_missing
-                && open.iter().any(awaits_fact),
-            is_unlisted: input.fact == StockLevelKnowledge::Unlisted,
-            possible_kit: row.product_id.filter(|_| perhaps_kit),
+            is_awaited: (row.lack.is_some() || row.may_be_linked) && open.iter().any(awaits_fact),
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_moment,
@@ -304,47 +271,22 @@ impl<'a> SnapshotInputs<'a> {
         }))
     }
 
-    /// Returns the fact of the stock level that a write may depend on. `newest` is the position of its newest
-    /// pending change. Only an answer younger than `newest` makes it a kit: a product may stop being a kit,
-    /// and a refused adjust is lost.
-    fn usable_fact(
-        &self,
-        level: &StockLevel,
-        row: &StockLevelRow,
-        lists: KnownLists,
-        newest: i64,
-    ) -> Result<StockLevelKnowledge, StoreError> {
+    /// Returns the fact of the stock level that a write may depend on.
+    fn usable_fact(&self, level: &StockLevel, row: &StockLevelRow) -> StockLevelKnowledge {
         let own = self.own_reads.get(level).copied();
-        if !row.was_requested {
-            return Ok(StockLevelKnowledge::Unread);
+        if row.was_requested && row.product_id.is_none() && row.twins > 1 {
+            return StockLevelKnowledge::AmbiguousSku(row.twin_skus.clone());
         }
-        if row.product_id.is_none() && row.twins > 1 {
-            return Ok(StockLevelKnowledge::AmbiguousSku(row.twin_skus.clone()));
+        // A missing product may be back.
+        if !row.was_requested || row.is_missing || row.product_id.is_none() {
+            return StockLevelKnowledge::Unread;
         }
-        if row.is_missing && lists.is_undecided {
-            // The tracked spelling may be the product.
-            return Ok(StockLevelKnowledge::Unread);
-        }
-        if row.is_missing {
-            // The product may be back, and another spelling that waits for an answer may be the product. An old
-            // answer refuses no change.
-            let is_absent = row.lack == Some(ProductLack::Absent) && !row.twin_is_awaited;
-            let is_gone = is_absent && self.is_fresh(row.requested_moment, row.requested_position, own);
-            return Ok(if is_gone { StockLevelKnowledge::UnknownSku } else { StockLevelKnowledge::Unread });
-        }
-        if row.product_id.is_none() {
-            return Ok(StockLevelKnowledge::Unread);
-        }
-        let is_kit = row.kind.as_deref() == Some(KIT_TYPE);
-        if is_kit && row.type_exchange_id.is_some_and(|typed| typed > newest) {
+        let is_shown = row.lack.is_none() && self.is_fresh(row.requested_moment, row.requested_position, own);
+        if row.kind.as_deref() == Some(KIT_TYPE) {
             // The SKU may name another product by now.
-            let is_shown = row.lack.is_none() && row.requested_position.is_some_and(|asked| asked > newest);
-            return Ok(if is_shown { StockLevelKnowledge::Kit } else { StockLevelKnowledge::Unread });
+            return if is_shown { StockLevelKnowledge::Kit } else { StockLevelKnowledge::Unread };
         }
-        if is_kit || row.may_be_kit {
-            return Ok(StockLevelKnowledge::PossibleKit);
-        }
-        Ok(match (row.quantity.filter(|_| !row.is_unlinked), row.own_delta) {
+        match (row.quantity.filter(|_| !row.is_unlinked), row.own_delta) {
             (Some(quantity), Some(own_delta))
                 if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) =>
             {
@@ -357,19 +299,9 @@ impl<'a> SnapshotInputs<'a> {
             }
             // One answer without the link undoes no sale (docs/rules.md 11).
             (None, _) if row.may_be_linked => StockLevelKnowledge::Unread,
-            (None, _)
-                if row.lack.is_none() && self.is_fresh(row.requested_moment, row.requested_position, own) =>
-            {
-                if lists.is_listed {
-                    StockLevelKnowledge::Unlinked
-                } else if self.absent_warehouses.contains(&level.warehouse_id) {
-                    StockLevelKnowledge::UnknownWarehouse
-                } else {
-                    StockLevelKnowledge::Unlisted
-                }
-            }
+            (None, _) if is_shown => StockLevelKnowledge::Unlinked,
             _ => StockLevelKnowledge::Unread,
-        })
+        }
     }
 
     /// Returns true if the fact of a planned write still serves it.

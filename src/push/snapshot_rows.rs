@@ -57,12 +57,7 @@ pub(super) fn created_at(change: &ChangeRow, now: Timestamp) -> Result<Timestamp
 }
 
 pub(super) fn awaits_fact(change: &ChangeRow) -> bool {
-    change.state == ChangeState::Held && change.has_reason(Reason::NoFact)
-}
-
-pub(super) fn newest_position(open: &[ChangeRow]) -> i64 {
-    let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
-    pending.filter_map(|change| change.position).max().unwrap_or(0)
+    change.state == ChangeState::Held && change.has_reason(Reason::NotShown)
 }
 
 /// Returns the case keys of SKUs that a pending change creates. Their quantity changes wait for the product

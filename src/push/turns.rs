@@ -69,10 +69,6 @@ impl PushRun<'_> {
         let given_up = std::mem::take(&mut self.pipeline.given_up);
         self.pipeline = PushPipeline { given_up, ..PushPipeline::default() };
         if self.drain_error.is_none() {
-            let (listed, answered) = (self.read_warehouses().await?, self.read_possible_kits().await?);
-            if listed || answered {
-                return Ok(());
-            }
             if let Some(end) = self.window_end.filter(|_| !self.is_cut_off) {
                 if self.summary.moved() == self.moved_before {
                     self.window_after = end;
@@ -80,9 +76,6 @@ impl PushRun<'_> {
                 }
                 self.has_more = true;
             }
-        }
-        if let Some(why) = self.wait_reason.take() {
-            self.summary.note_failure(why);
         }
         self.is_drained = true;
         Ok(())

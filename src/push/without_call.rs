@@ -39,7 +39,7 @@ impl PushRun<'_> {
         let held = |work: &&PendingStockLevel| {
             let StockLevel { sku, warehouse_id } = &work.stock_level;
             let detail = match work.lack {
-                Some(lack) => lack.hold_detail(sku, Some(*warehouse_id)),
+                Some(lack) => lack.hold_detail(sku),
                 None if work.read_rows.row.may_be_linked => format!(
                     "the platform's record of `{sku}` no longer names warehouse {warehouse_id}; it is looked at again, \
                      and the change goes on by itself when an answer shows the link or answers minutes apart lack it"
@@ -49,7 +49,7 @@ impl PushRun<'_> {
                     .into(),
             };
             let held =
-                |id: &ChangeId| ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NoFact), &*detail);
+                |id: &ChangeId| ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NotShown), &*detail);
             work.pending_changes.iter().map(held).collect::<Vec<_>>()
         };
         let waiting = works.iter().flat_map(held).collect();

@@ -14,13 +14,6 @@ pub enum ChangePlan<T> {
         reason: Reason,
         detail: String,
     },
-    /// The answer lacks a part that the change names. If a second answer lacks the part too, the change is
-    /// held. It is rejected if the part is known to belong elsewhere.
-    PartMissing {
-        /// Reason of the state after a second such answer.
-        reason: Reason,
-        detail: String,
-    },
     Rejected {
         reason: Reason,
         detail: String,
@@ -35,7 +28,6 @@ impl<T> ChangePlan<Vec<T>> {
             ChangePlan::ReadFirst => "read".into(),
             ChangePlan::Send(entries) => entries.iter().map(describe).collect::<Vec<_>>().join(", "),
             ChangePlan::Held { reason, .. } => format!("held {reason}"),
-            ChangePlan::PartMissing { reason, .. } => format!("lacking {reason}"),
             ChangePlan::Rejected { reason, .. } => format!("rejected {reason}"),
         }
     }

@@ -18,31 +18,6 @@ pub const ABSENCE_CHECKS_APART: Duration = Duration::from_secs(120);
 /// A longer answer may have been cut silently.
 pub(crate) const TRUSTED_PAGE_SKUS: usize = 25;
 
-/// The time of a check: by the calendar, and since boot.
-///
-/// Both clocks must show that two checks are apart. A calendar that is set turns seconds into minutes, and
-/// the time since boot starts again with each boot and host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CheckTime {
-    pub at: Timestamp,
-    /// Time of the request since boot.
-    pub moment: Moment,
-}
-
-impl CheckTime {
-    /// Returns the check from which the distance is measured: `earlier`, unless a clock went back since.
-    pub(crate) fn measured_from(self, earlier: Option<CheckTime>) -> CheckTime {
-        earlier.filter(|earlier| earlier.at <= self.at && earlier.moment <= self.moment).unwrap_or(self)
-    }
-
-    /// Returns true if this check proves a record absent that `first` lacked too; see [`is_absent`].
-    pub(crate) fn proves_absent(self, first: Option<CheckTime>, others_came: bool) -> bool {
-        let is_late =
-            first.is_some_and(|first| self.moment.duration_since(first.moment) >= ABSENCE_CHECKS_APART);
-        is_late && is_absent(first.map(|first| first.at), self.at, others_came)
-    }
-}
-
 /// The state of the integration key, as answers prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,22 +78,6 @@ mod tests {
         assert!(!is_absent(Some(Timestamp(880_001)), check, true), "too soon after the first");
         assert!(is_absent(Some(Timestamp(880_000)), check, true));
         assert!(!is_absent(Some(Timestamp(0)), check, false), "an empty answer vouches for nothing");
-    }
-
-    #[test]
-    fn two_checks_must_be_apart_by_both_clocks() {
-        let check = |at: i64, moment: i64| CheckTime { at: Timestamp(at), moment: Moment(moment) };
-        let second = check(1_000_000, 500_000);
-        // Columns: name, first check, proves absence, the distance is measured from the first check.
-        for (name, first, is_proof, is_start) in [
-            ("both", check(880_000, 380_000), true, true),
-            ("the calendar was set ahead", check(0, 499_000), false, true),
-            ("the host was booted between them", check(880_000, 900_000), false, false),
-            ("the calendar was set back", check(2_000_000, 380_000), false, false),
-        ] {
-            assert_eq!(second.proves_absent(Some(first), true), is_proof, "{name}");
-            assert_eq!(second.measured_from(Some(first)) == first, is_start, "{name}");
-        }
     }
 
     #[test]

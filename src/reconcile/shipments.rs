@@ -53,7 +53,7 @@ pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePla
         OrderFact::Unread => return ChangePlan::ReadFirst,
         OrderFact::Unknown => {
             let detail = format!("the platform lists no lines of order {id}; correct the id");
-            return ChangePlan::PartMissing { reason: Reason::UnknownOrder, detail };
+            return ChangePlan::Held { reason: Reason::NotShown, detail };
         }
         OrderFact::Incomplete => return incomplete_order(id),
         OrderFact::Known(order) => order,
@@ -78,8 +78,8 @@ fn claim_line(
     let line = known.lines.iter().find(|line| line.line_item_id == id);
     let line = line.ok_or_else(|| match known.has_unreadable {
         true => incomplete_order(order),
-        false => ChangePlan::PartMissing {
-            reason: Reason::ForeignLine,
+        false => ChangePlan::Held {
+            reason: Reason::NotShown,
             detail: format!("line {id} does not belong to order {order}; correct it"),
         },
     })?;
@@ -127,7 +127,7 @@ fn incomplete_order(order: OrderId) -> StoppedPlan {
         "order {order} has more lines than one answer holds, or a line that cannot be read, for instance because its \
          quantity is no whole number; ship that at the platform"
     );
-    ChangePlan::Held { reason: Reason::IncompleteOrder, detail }
+    ChangePlan::Held { reason: Reason::NotShown, detail }
 }
 
 fn left_unknown(line: &OrderLine) -> StoppedPlan {
@@ -135,7 +135,7 @@ fn left_unknown(line: &OrderLine) -> StoppedPlan {
     let detail = format!(
         "the platform does not state the quantity left of line {id} of order {order}; name the quantity"
     );
-    ChangePlan::Held { reason: Reason::LeftUnknown, detail }
+    ChangePlan::Held { reason: Reason::NotShown, detail }
 }
 
 /// Units left of each line of an order, if the platform stated them.

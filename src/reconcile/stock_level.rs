@@ -37,20 +37,10 @@ pub enum StockLevelKnowledge {
     Disputed(QuantityState),
     /// The product exists, without a link to this warehouse (docs/rules.md 11).
     Unlinked,
-    /// The platform returns no such SKU.
-    UnknownSku,
     /// Several SKUs have the case key of the change's SKU, and none has its spelling (docs/rules.md 12).
     AmbiguousSku(Vec<Sku>),
-    /// The last list of warehouses lacks this warehouse; the list is read again before any decision.
-    Unlisted,
-    /// The platform lists no such warehouse, which is proved.
-    UnknownWarehouse,
-    /// A kit: its quantity follows from its components.
-    ///
-    /// The platform stated it after the changes were inserted.
+    /// A kit, by the platform's word: its quantity follows from its components.
     Kit,
-    /// Possibly a kit; the platform is asked before any decision.
-    PossibleKit,
 }
 
 code_enum! {

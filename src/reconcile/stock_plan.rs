@@ -17,31 +17,18 @@ use std::collections::BTreeMap;
 
 /// Decides one stock level, which waits while a change is in flight or in doubt: the input contains none.
 pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
-    use StockLevelKnowledge::{
-        AmbiguousSku, Disputed, Kit, Known, PossibleKit, UnknownSku, UnknownWarehouse, Unlinked, Unlisted,
-        Unread,
-    };
+    use StockLevelKnowledge::{AmbiguousSku, Disputed, Kit, Known, Unlinked, Unread};
     if !input.changes.iter().any(is_pending) {
         return PlanDraft::new(input, None).nothing_pending();
     }
-    let (sku, warehouse) = (&input.stock_level.sku, input.stock_level.warehouse_id);
-    let reject = |reason, detail| decide_each_pending(input, &ChangeDecision::Rejected { reason, detail });
+    let sku = &input.stock_level.sku;
     match &input.fact {
         Unread => READ_FIRST,
         Known(pair) | Disputed(pair) => PlanDraft::new(input, Some(*pair)).plan_pending(),
         Unlinked => PlanDraft::new(input, None).plan_pending(),
-        UnknownSku => {
-            let detail = format!("the platform returns no SKU `{sku}`; correct it or create the product");
-            reject(Reason::UnknownSku, detail)
-        }
-        Unlisted | PossibleKit => StockLevelPlan { step: StockLevelStep::Nothing, decisions: Vec::new() },
-        UnknownWarehouse => {
-            let detail = format!("the platform lists no warehouse {warehouse}; see `tallyd warehouse list`");
-            reject(Reason::UnknownWarehouse, detail)
-        }
         Kit => {
             let detail = format!("{sku} is a kit, its quantity follows from its components; set those");
-            reject(Reason::Kit, detail)
+            decide_each_pending(input, &ChangeDecision::Rejected { reason: Reason::Kit, detail })
         }
         AmbiguousSku(miscased_skus) => {
             let spellings: Vec<_> = miscased_skus.iter().map(|miscased| format!("`{miscased}`")).collect();
@@ -233,7 +220,7 @@ impl<'a> PlanDraft<'a> {
                 Reason::Mismatch,
                 format!("the platform shows {shown} for {level}, not the quantity that it accepted last"),
             ),
-            None => (Reason::Unlinked, format!("the platform has no link for {level}")),
+            None => (Reason::NotShown, format!("the platform has no link for {level}")),
         };
         for (id, delta) in adjusts {
             self.hold_change(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);

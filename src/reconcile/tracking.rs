@@ -36,7 +36,7 @@ pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> Cha
     let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
         let detail = "the platform lists no items of the shipment; check it there".into();
-        return ChangePlan::PartMissing { reason: Reason::Undecided, detail };
+        return ChangePlan::Held { reason: Reason::NotShown, detail };
     }
     let wanted = match &change.lines {
         Some(lines) => named_items(lines, &change.info, items),
@@ -59,7 +59,7 @@ fn named_items<'a>(
         let before = named.len();
         named.extend(items.iter().filter(is_named).map(|item| (item, with_defaults(info, base))));
         if named.len() == before {
-            return Err(ChangePlan::PartMissing { reason: Reason::ForeignLine, detail: foreign_line(*line) });
+            return Err(ChangePlan::Held { reason: Reason::NotShown, detail: foreign_line(*line) });
         }
     }
     Ok(named)

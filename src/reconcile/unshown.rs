@@ -1,12 +1,13 @@
 //! Answers that do not show a requested product.
 //!
-//! Contains the kinds of lack, their messages, and the time of the next check.
+//! Contains the kinds of lack, their messages, and the time at which they are asked for again.
 
-use crate::model::{Sku, Timestamp, WarehouseId, code_enum};
+use crate::model::{Sku, Timestamp, code_enum};
 use std::time::Duration;
 
-const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5);
-const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(30 * 60);
+const ASK_INTERVAL_MIN: Duration = Duration::from_secs(5);
+/// The platform may never show it, and a poll that shows it ends the wait earlier.
+const ASK_INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 code_enum! {
     /// The way in which the last answer lacked a product.
@@ -15,10 +16,8 @@ code_enum! {
         Absent = "absent",
         /// The answer holds no requested product, so that it proves nothing.
         Silent = "silent",
-        /// The record is unreadable, or an unreadable record may be this product's.
+        /// The record, or a part of it, is unreadable; or an unreadable record may be this product's.
         Unreadable = "unreadable",
-        /// A part of the record is unreadable.
-        Partial = "partial",
     }
 }
 
@@ -31,9 +30,7 @@ impl ProductLack {
     }
 
     /// Returns the detail of a change that is held for the lack.
-    ///
-    /// With `warehouse` the detail concerns a stock level, else the whole product.
-    pub(crate) fn hold_detail(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
+    pub(crate) fn hold_detail(self, sku: &Sku) -> String {
         let shows = match self {
             ProductLack::Absent => format!(
                 "the platform returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
@@ -43,12 +40,7 @@ impl ProductLack {
                  from a removed product; check there, and cancel the change if the product is gone"
             ),
             ProductLack::Unreadable => {
-                format!("the platform's record of `{sku}` cannot be read; correct it there")
-            }
-            ProductLack::Partial => {
-                let level = warehouse.map(|id| format!(" and shows no quantity in warehouse {id}"));
-                let level = level.unwrap_or_default();
-                format!("the platform's record of `{sku}` cannot be read in full{level}; correct it there")
+                format!("the platform's record of `{sku}` cannot be read in full; correct it there")
             }
         };
         format!(
@@ -57,16 +49,16 @@ impl ProductLack {
     }
 }
 
-/// Returns the time of the next check for a change held at `held` and last checked at `checked`.
+/// Returns the time at which what no answer showed is asked for again. It was first not shown at `first`, and last
+/// at `last`.
 ///
-/// The delay equals the time since the hold, so that it doubles with each check: about ten checks in the
-/// first hour.
-pub(crate) fn next_check(held: Timestamp, checked: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    match checked.unwrap_or(held) {
-        // The calendar was set back.
-        last if last > now => now,
-        last => last.plus(last.duration_since(held).clamp(CHECK_INTERVAL_MIN, CHECK_INTERVAL_MAX)),
+/// The delay equals the time since `first`, so that it doubles each time: about ten times in the first hour.
+pub(crate) fn next_ask(first: Timestamp, last: Timestamp, now: Timestamp) -> Timestamp {
+    // The calendar was set back.
+    if last > now {
+        return now;
     }
+    last.plus(last.duration_since(first).clamp(ASK_INTERVAL_MIN, ASK_INTERVAL_MAX))
 }
 
 #[cfg(test)]
@@ -74,16 +66,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_become_rarer_and_never_stop() {
-        let held = Timestamp(1_000_000);
-        let (mut checked, mut delays) = (held, Vec::new());
-        while checked.duration_since(held) < Duration::from_secs(3600) {
-            checked = next_check(held, Some(checked), checked);
-            delays.push(checked.duration_since(held).as_secs());
+    fn asks_become_rarer_and_never_stop() {
+        let first = Timestamp(1_000_000);
+        let (mut last, mut delays) = (first, Vec::new());
+        while last.duration_since(first) < Duration::from_secs(3600) {
+            last = next_ask(first, last, last);
+            delays.push(last.duration_since(first).as_secs());
         }
-        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4360]);
-        assert_eq!(next_check(held, None, held), held.plus(CHECK_INTERVAL_MIN), "never checked");
-        assert_eq!(next_check(held, Some(Timestamp(9_000_000)), held), held, "the calendar was set back");
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120]);
+        let day = Duration::from_secs(24 * 60 * 60);
+        assert_eq!(next_ask(first, first.plus(day * 9), first.plus(day * 9)), first.plus(day * 10));
+        assert_eq!(next_ask(first, Timestamp(9_000_000), first), first, "the calendar was set back");
     }
 
     #[test]
@@ -91,10 +84,8 @@ mod tests {
         let sku = Sku::new("A-1").unwrap();
         for lack in ProductLack::ALL.iter().copied() {
             assert_eq!(ProductLack::from_code(lack.as_str()), Some(lack));
-            for warehouse in [None, Some(WarehouseId(7))] {
-                let sentence = lack.hold_detail(&sku, warehouse);
-                assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
-            }
+            let sentence = lack.hold_detail(&sku);
+            assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
         }
         assert_eq!(ProductLack::from_code("gone"), None);
     }

@@ -11,8 +11,8 @@
 //! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
 //! at once, without a quiet time ([`check_call`]).
 //!
-//! The job also reads accepted writes back ([`SettleRun::read_back`]). For held changes it reads the stock
-//! levels that no answer showed ([`unshown`]).
+//! The job also reads accepted writes back ([`SettleRun::read_back`]), and makes changes pending again that were
+//! held because no answer showed what they name ([`unshown`]).
 
 mod adopt;
 mod case;
@@ -45,7 +45,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId) -> Result<RunReport, J
         settle.summary.note_read(decided.map(|()| 0))?;
     }
     settle.read_back().await?;
-    settle.read_unshown().await?;
+    settle.ask_again().await?;
     Ok(settle.summary.run_report())
 }
 
@@ -79,8 +79,8 @@ impl<'a> SettleRun<'a> {
     }
 }
 
-/// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a stock
-/// level that no answer showed. `None` if nothing is open, or if only an operator can decide.
+/// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a change
+/// held for what no answer showed. `None` if nothing is open, or if only an operator can decide.
 pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
@@ -97,7 +97,7 @@ pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, St
             context.store.readback_due(&left_out).await?.into_iter().chain(tried_again).min()
         }
     };
-    let others = [readback, unshown::next_check_at(context, &quarantine).await?];
+    let others = [readback, unshown::next_ask_at(context).await?];
     Ok(checks.chain(others.into_iter().flatten()).min())
 }
 

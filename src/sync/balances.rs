@@ -193,7 +193,7 @@ impl<'a> BalancesPass<'a> {
     async fn read_page(&mut self, page: SkuPage) -> Result<(), JobError> {
         let (context, run) = (self.context, self.run);
         let witnesses = match page.origin {
-            PageOrigin::Recheck => context.store.skus_beside(&page.skus).await?,
+            PageOrigin::Recheck => context.store.witness_skus(&page.skus).await?,
             PageOrigin::Due | PageOrigin::FailedPart => Vec::new(),
         };
         let origin = ReadOrigin { context, run, lane: Lane::Poll };

@@ -5,10 +5,8 @@
 //! that tallyd created or an operator adopted are known. Others show only as a smaller remainder of the
 //! order's lines.
 //!
-//! `kit_components` reads the components of each known kit, least recently read first. A kit's quantity
-//! follows from its components, so a kit not known as such would be pushed like a product. Components are
-//! tracked once known. The platform refuses a product that is no kit with a 403, and its changes then
-//! continue: a push makes this call itself before it rejects a change for a kit (`push/kits.rs`).
+//! `kit_components` reads the components of each known kit, least recently read first. Components are tracked
+//! once known.
 
 use super::entry_reads::{EntryResult, JobEntry, read_each};
 use crate::exec::kits::read_kit;

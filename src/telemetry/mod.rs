@@ -59,7 +59,6 @@ pub mod event {
         HOUR_PASSED = "hour.passed",
         JOB_PAUSED = "job.paused",
         JOB_RESUMED = "job.resumed",
-        KIT_DENIED = "kit.denied",
         STALE = "stale",
         HEALTH_FINDING = "health.finding",
         HEALTH_CLEARED = "health.cleared",

@@ -19,7 +19,7 @@ use tallyd::reconcile::ProductLack;
 use tallyd::store::{
     BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
     MonthlyReport, PlatformList, ProductFact, ShipmentFact, ShipmentItemFact, StalestProgress,
-    StockLevelFact, StockLevelWrite, Store, SuspectedAbsenceRow, UnparsedAnswer,
+    StockLevelFact, StockLevelWrite, Store, UnparsedAnswer,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -81,13 +81,12 @@ impl Shelf {
         let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, levels)| product(sku, levels)).collect();
         let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
-        let (exchange_id, observed_at, moment) = (id, Timestamp(sent), Some(Moment(sent - T0)));
+        let (exchange_id, observed_at) = (id, Timestamp(sent));
         let (asked, products) = (&*asked, &*products);
         let (unreadable, hides, is_whole) = (&[][..], false, true);
         let page = BalancePage {
             exchange_id,
             observed_at,
-            moment,
             requested: asked,
             products,
             unreadable,
@@ -549,8 +548,6 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
              VALUES (1, 1, 1, 1, 1)",
         ),
         ("product_lack", "INSERT INTO product (sku, case_key, lack) VALUES ('x', 'x', 'gone')"),
-        ("suspected_absence_checks", "INSERT INTO suspected_absence VALUES ('s', 'w', NULL, NULL, 1, 1, 0)"),
-        ("suspected_absence_first", "INSERT INTO suspected_absence VALUES ('s', 'w', 1, NULL, 1, 1, 1)"),
         ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
         ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
         ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),
@@ -577,10 +574,6 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         (
             "balance_fact",
             "INSERT INTO balance (product, warehouse_id, quantity, fact_ms) VALUES (1, 1, 1, 2)",
-        ),
-        (
-            "balance_unlinked",
-            "INSERT INTO balance (product, warehouse_id, quantity, unlinked_ms) VALUES (1, 1, 1, 2)",
         ),
         (
             "warehouse_is_active",
@@ -875,7 +868,7 @@ async fn an_undecided_change_is_decided_before_it_is_cancelled_and_then_its_stoc
 /// Returns the product `a` without its stock levels: UPC, true for an alias, absences, true if it has a
 /// digest.
 async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
-    let sql = "SELECT upc, alias_of IS NOT NULL, absent, digest IS NOT NULL FROM product WHERE sku = 'a'";
+    let sql = "SELECT upc, alias_of IS NOT NULL, CASE lack WHEN 'absent' THEN 1 ELSE 0 END, digest IS NOT NULL FROM product WHERE sku = 'a'";
     shelf.outsider().await.row(sql).await
 }
 
@@ -931,7 +924,7 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
 
     let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
     let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
-    write.mirror_products(ExchangeId(1), &[met]).await.unwrap();
+    write.mirror_products(&[met]).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
     shelf.read(&["a"], same).await;
@@ -1144,16 +1137,6 @@ async fn each_reason_is_cut_where_it_is_stored() {
     write.exchange_park(id, 0, &long, "{}").await.unwrap();
     write.parked_name(id, 0, &long).await.unwrap();
     write.quarantine_add(Operation::GetProductBalances, "SKU-1", &long, Timestamp(shelf.now)).await.unwrap();
-    let lacking = SuspectedAbsenceRow {
-        subject: "change 1".into(),
-        what: long.clone(),
-        first_ms: None,
-        first_moment: None,
-        last_ms: shelf.now,
-        last_moment: 0,
-        checks: 1,
-    };
-    write.suspected_absence_store(&lacking).await.unwrap();
     let summary = (RunOutcome::Partial, &*long);
     write.run_end(shelf.run, JobKind::Balances, summary.0, summary.1, Timestamp(shelf.now)).await.unwrap();
     let changes = std::collections::BTreeSet::new();
@@ -1165,7 +1148,6 @@ async fn each_reason_is_cut_where_it_is_stored() {
         "why FROM parked",
         "subject FROM parked_subject",
         "why FROM quarantine",
-        "what FROM suspected_absence",
         "summary FROM run",
         "what FROM brake_trip",
     ] {
@@ -1197,7 +1179,7 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
         upc: upc.map(Into::into),
         kind: None,
     };
-    write.mirror_products(id, &[product(Some("a"), Some("1")), product(Some("b"), None)]).await.unwrap();
+    write.mirror_products(&[product(Some("a"), Some("1")), product(Some("b"), None)]).await.unwrap();
     let component =
         |quantity| ComponentFact { component_id: 1, product_id: None, sku: Some(sku("A")), quantity };
     let components = [component(1.0), component(2.0)];

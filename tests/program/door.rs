@@ -107,7 +107,7 @@ async fn our_own_moves_are_counted_and_told() {
     for (from, to, at) in
         [(ChangeState::Pending, ChangeState::Held, 10), (ChangeState::Held, ChangeState::Pending, 20)]
     {
-        let moves = [ChangeOutcome::new(id, to, Some(Reason::NoFact), "as the story goes")];
+        let moves = [ChangeOutcome::new(id, to, Some(Reason::NotShown), "as the story goes")];
         assert_eq!(write.outbox_transition(from, &moves, Timestamp(at)).await.unwrap(), 1);
     }
     let note = [ChangeOutcome::new(id, ChangeState::Pending, Some(Reason::NotSent), "not yet")];

@@ -155,7 +155,7 @@ async fn every_line_about_a_change_names_its_id_and_its_key() {
     let answer = |event: &str, reason: &str, outcome: &str| (event.into(), reason.into(), outcome.into());
     for (key, expected) in [
         ("below", answer("outbox.held", "negative", "")),
-        ("nobody", answer("outbox.finished", "unknown_sku", "rejected")),
+        ("nobody", answer("outbox.held", "not_shown", "")),
         ("nonsense", answer("outbox.finished", "unknown_kind", "rejected")),
         ("attic", answer("outbox.finished", "", "applied")),
         ("moved", answer("conflict.opened", "", "")),

@@ -121,7 +121,7 @@ fn an_update_that_wants_another_quantity_is_sent_to_quantity_set() {
 fn an_update_names_exactly_the_links_the_service_knows() {
     let update = update(&whole()).unwrap();
     let unknown = update.with_quantities(&facts(&[(1, 5)]), Quantity(5)).unwrap_err();
-    assert_eq!(unknown.reason, Reason::UnknownWarehouse);
+    assert_eq!(unknown.reason, Reason::NotShown);
     let left_out = update.with_quantities(&facts(&[(1, 5), (2, 7), (3, 0)]), Quantity(12)).unwrap_err();
     assert!(left_out.detail.contains("warehouse 3"), "{}", left_out.detail);
 }

@@ -7,7 +7,6 @@ use crate::exec::JobError;
 use crate::exec::preflight::{CreateBody, OrderSnapshot};
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku};
-use crate::outbox::ProductUpdate;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
@@ -38,7 +37,7 @@ pub(super) trait PlanSource {
     /// Returns the records that may have the name of a create.
     async fn namesakes(&mut self, id: ChangeId, create: CreateBody<'_>) -> PlanRead<Vec<FoundRecord>>;
 
-    async fn product(&mut self, id: ChangeId, change: &ProductUpdate, sku: &Sku) -> PlanRead<ProductFacts>;
+    async fn product(&mut self, id: ChangeId, sku: &Sku) -> PlanRead<ProductFacts>;
 
     /// Returns the content of a plan that sends. Otherwise handles the change; `subject` names what it lacks.
     async fn plan_content<T>(

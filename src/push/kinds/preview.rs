@@ -15,7 +15,7 @@ use crate::exec::JobError;
 use crate::exec::preflight::{CreateBody, OrderSnapshot};
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
-use crate::outbox::{ProductUpdate, Reason};
+use crate::outbox::Reason;
 use crate::push::{PlannedRequest, PushPreview};
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
@@ -142,7 +142,7 @@ impl PlanSource for DeliveryPreview<'_> {
     }
 
     /// Returns the facts with the quantities that the same push writes before the update.
-    async fn product(&mut self, id: ChangeId, _: &ProductUpdate, sku: &Sku) -> PlanRead<ProductFacts> {
+    async fn product(&mut self, id: ChangeId, sku: &Sku) -> PlanRead<ProductFacts> {
         self.add_preflight(wire::get_product_balances(std::slice::from_ref(sku))?, id);
         let mut levels = self.store.product_stock(sku).await?;
         for level in &mut levels.stock_levels {
@@ -166,7 +166,6 @@ impl PlanSource for DeliveryPreview<'_> {
             match plan {
                 ChangePlan::Send(content) => return Ok(Some(content)),
                 ChangePlan::Held { detail, .. } => format!("held: {detail}"),
-                ChangePlan::PartMissing { detail, .. } => format!("waits for a second check: {detail}"),
                 ChangePlan::Rejected { detail, .. } => format!("rejected: {detail}"),
                 ChangePlan::ReadFirst => format!("decided once {subject} was read"),
             },

@@ -27,7 +27,7 @@ pub(super) async fn plan_entry<'w>(
     change: &ProductUpdate,
 ) -> Result<Option<CallEntry<'w>>, JobError> {
     let sku = current_sku(source.store(), change).await?;
-    let Some(seen) = source.product(call.id, change, &sku).await? else { return Ok(None) };
+    let Some(seen) = source.product(call.id, &sku).await? else { return Ok(None) };
     let ProductFacts { levels, read, shown } = seen.records;
     let plan = plan_update(change, &levels, read);
     let Some(fields) = source.plan_content(call.id, plan, "its product").await? else { return Ok(None) };
@@ -44,34 +44,12 @@ pub(super) async fn current_sku(store: &Store, change: &ProductUpdate) -> Result
     Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| change.sku.clone()))
 }
 
-/// Reads the product's balances for this write, and its other fields. A product that was never seen is read
-/// twice, as proof of its absence. An absent link is read once more together with other SKUs, because an
-/// incomplete answer seldom leaves out the same record twice.
+/// Reads the product's balances for this write, and its other fields.
 pub(super) async fn preflight_update(
     origin: ReadOrigin<'_>,
-    change: &ProductUpdate,
     sku: &Sku,
 ) -> Result<TimedRead<ShownFields>, JobError> {
-    let seen = read_product(origin, sku, false).await?;
-    let levels = origin.context.store.product_stock(sku).await?;
-    let is_unseen = levels.product_id.is_none() && !levels.is_missing;
-    let lacks_link =
-        matches!(plan_update(change, &levels, Some(seen.exchange)), ChangePlan::PartMissing { .. });
-    if is_unseen || lacks_link { read_product(origin, sku, true).await } else { Ok(seen) }
-}
-
-async fn read_product(
-    origin: ReadOrigin<'_>,
-    sku: &Sku,
-    beside_others: bool,
-) -> Result<TimedRead<ShownFields>, JobError> {
-    let (store, page) = (&origin.context.store, std::slice::from_ref(sku));
-    let known = store.product_stock(sku).await?;
-    let mut witnesses = Vec::new();
-    if beside_others || known.product_id.is_none() || known.lack.is_some() {
-        witnesses = store.skus_beside(page).await?;
-    }
-    let answer = match read_page(origin, page, witnesses).await? {
+    let answer = match read_page(origin, std::slice::from_ref(sku), Vec::new()).await? {
         PageRead::Recorded(page) => page.answer,
         PageRead::Failed { why, .. } | PageRead::Unsent(why) => {
             return Err(JobError::GivenUp { what: format!("the balances of {sku}"), why });
@@ -94,15 +72,8 @@ fn plan_update(
         return ChangePlan::ReadFirst;
     }
     let unseen = levels.product_id.is_none().then_some(ProductLack::Silent);
-    match levels.lack.or(unseen) {
-        Some(ProductLack::Absent) if levels.is_missing => {
-            let detail = format!("the platform does not return {sku}; create it, or correct the SKU");
-            return ChangePlan::Rejected { reason: Reason::UnknownSku, detail };
-        }
-        Some(lack) => {
-            return ChangePlan::Held { reason: Reason::NoFact, detail: lack.hold_detail(sku, None) };
-        }
-        None => {}
+    if let Some(lack) = levels.lack.or(unseen) {
+        return ChangePlan::Held { reason: Reason::NotShown, detail: lack.hold_detail(sku) };
     }
     let Some(product_id) = levels.product_id else { return ChangePlan::ReadFirst };
     if product_id != change.product_id.0 {
@@ -124,8 +95,8 @@ fn plan_update(
     match change.with_quantities(&facts, Quantity(total)) {
         Ok(fields) => ChangePlan::Send(fields),
         // The answer has no such link.
-        Err(ChangeRejection { reason: reason @ Reason::UnknownWarehouse, detail }) => {
-            ChangePlan::PartMissing { reason, detail }
+        Err(ChangeRejection { reason: reason @ Reason::NotShown, detail }) => {
+            ChangePlan::Held { reason, detail }
         }
         Err(ChangeRejection { reason, detail }) => ChangePlan::Rejected { reason, detail },
     }

@@ -6,7 +6,6 @@ use super::entry::{
 use super::facts::{PlanRead, PlanSource, ProductFacts};
 use super::tracking::MissingShipment;
 use super::{AcceptedEntries, call_changes, call_request, plan_entry, product_update};
-use crate::exec::absence::{self, AbsenceProof, SuspectedAbsences};
 use crate::exec::change_events::log_outcomes;
 use crate::exec::preflight::{self, CreateBody, OrderSnapshot};
 use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
@@ -48,8 +47,6 @@ pub(in crate::push) struct DeliveryRun {
     consecutive_refusals: usize,
     /// Changes that failed before. They are sent last, so that they do not delay the others.
     previously_failed: BTreeSet<ChangeId>,
-    /// Changes that name something which answers lacked.
-    suspected_absent: BTreeSet<ChangeId>,
     /// True if the run makes no further calls. The platform cannot be reached, or it refused too many calls.
     is_cut_off: bool,
 }
@@ -66,7 +63,6 @@ impl DeliveryRun {
             was_isolated: false,
             consecutive_refusals: 0,
             previously_failed: BTreeSet::new(),
-            suspected_absent: BTreeSet::new(),
             is_cut_off: false,
         }
     }
@@ -86,16 +82,6 @@ impl DeliveryRun {
         // These shared a call of unknown outcome and had no effect.
         self.isolated.extend(changes_with_reason(pending, Reason::NotLanded));
         let (changes, missing) = call_changes(&self.context.store, pending).await?;
-        let lacking = SuspectedAbsences::load(&self.context).await?;
-        let lacks = |change: &&CallChange<'_>| lacking.is_suspected(&absence_subject(change.id));
-        self.suspected_absent = changes.iter().filter(lacks).map(|change| change.id).collect();
-        // A change that a person or a due time made pending again has no reason, and is not skipped here.
-        for id in changes_with_reason(pending, Reason::Unproved) {
-            if let Some(what) = lacking.undue_absence(&self.context, &absence_subject(id)) {
-                self.skipped.insert(id);
-                self.summary.note_failure(what.to_owned());
-            }
-        }
         let mut was_sent = self.note_missing(missing).await?;
         for lane in [Lane::Operator, Lane::Push] {
             self.lane = lane;
@@ -236,25 +222,6 @@ impl DeliveryRun {
         others
     }
 
-    /// Handles an answer that lacks the thing a change names. The change waits for a second answer and is
-    /// then held. It is rejected only if known facts contradict it.
-    async fn note_absence(&mut self, id: ChangeId, reason: Reason, detail: String) -> Result<(), JobError> {
-        let subject = absence_subject(id);
-        match absence::judge_absence(&self.context, self.run, &subject, &detail).await? {
-            AbsenceProof::Proved => {
-                let is_wrong = self.context.store.change_is_contradicted(id).await?;
-                let to = if is_wrong { ChangeState::Rejected } else { ChangeState::Held };
-                self.finish_change(id, to, reason, detail).await
-            }
-            AbsenceProof::NotProved(why) => {
-                self.skipped.insert(id);
-                store_wait_reasons(&self.context, vec![(id, Reason::Unproved, why.clone())]).await?;
-                self.summary.note_failure(why);
-                Ok(())
-            }
-        }
-    }
-
     /// Moves a pending change to a state without a call. Does nothing if the change is no longer pending.
     async fn finish_change(
         &mut self,
@@ -354,10 +321,6 @@ pub(super) fn first_per_key<'w>(
     first
 }
 
-fn absence_subject(change: ChangeId) -> String {
-    format!("change {change}")
-}
-
 impl PlanSource for DeliveryRun {
     fn store(&self) -> &Store {
         &self.context.store
@@ -379,8 +342,8 @@ impl PlanSource for DeliveryRun {
         self.preflight_result(id, read).await
     }
 
-    async fn product(&mut self, id: ChangeId, change: &ProductUpdate, sku: &Sku) -> PlanRead<ProductFacts> {
-        let read = product_update::preflight_update(self.origin(), change, sku).await;
+    async fn product(&mut self, id: ChangeId, sku: &Sku) -> PlanRead<ProductFacts> {
+        let read = product_update::preflight_update(self.origin(), sku).await;
         let Some(seen) = self.preflight_result(id, read).await? else { return Ok(None) };
         let (levels, read) = (self.context.store.product_stock(sku).await?, Some(seen.exchange));
         Ok(Some(seen.map(|shown| ProductFacts { levels, read, shown })))
@@ -392,17 +355,11 @@ impl PlanSource for DeliveryRun {
         plan: ChangePlan<T>,
         _: &str,
     ) -> Result<Option<T>, JobError> {
-        if !matches!(plan, ChangePlan::PartMissing { .. } | ChangePlan::ReadFirst)
-            && self.suspected_absent.remove(&id)
-        {
-            absence::end_absence(&self.context, &absence_subject(id)).await?;
-        }
         match plan {
             ChangePlan::Send(what) => return Ok(Some(what)),
             ChangePlan::Held { reason, detail } => {
                 self.finish_change(id, ChangeState::Held, reason, detail).await?
             }
-            ChangePlan::PartMissing { reason, detail } => self.note_absence(id, reason, detail).await?,
             ChangePlan::Rejected { reason, detail } => {
                 self.finish_change(id, ChangeState::Rejected, reason, detail).await?;
             }
@@ -438,8 +395,8 @@ impl DeliveryRun {
         ReadOrigin { context: &self.context, run: self.run, lane: self.lane }
     }
 
-    /// Returns the result of a read. `None` after a failure: a refusal counts as an absence, and any other
-    /// failure skips the change.
+    /// Returns the result of a read. `None` after a failure: a refusal holds the change, and any other failure
+    /// skips it.
     async fn preflight_result<T>(
         &mut self,
         id: ChangeId,
@@ -449,7 +406,7 @@ impl DeliveryRun {
             Ok(seen) => Ok(Some(seen)),
             Err(JobError::Rejected { what, why, .. }) => {
                 let detail = format!("the platform refuses to show {what}: {why}");
-                self.note_absence(id, Reason::ServiceRefused, detail).await?;
+                self.finish_change(id, ChangeState::Held, Reason::NotShown, detail).await?;
                 Ok(None)
             }
             Err(error) if error.ends_run() => Err(error),

@@ -52,7 +52,7 @@ async fn plan_order(
             "the platform does not show line {line} of order {}; check the order at the platform",
             change.order_id
         );
-        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
+        return Ok(ChangePlan::Held { reason: Reason::NotShown, detail });
     }
     Ok(plan_shipment(change, fact))
 }

@@ -54,7 +54,7 @@ async fn plan_items(
         let detail = format!(
             "the platform does not show item {item} of shipment {shipment}; if the item was removed, name the items"
         );
-        return Ok(ChangePlan::PartMissing { reason: Reason::NoFact, detail });
+        return Ok(ChangePlan::Held { reason: Reason::NotShown, detail });
     }
     Ok(plan_tracking(change, items))
 }

@@ -46,8 +46,8 @@ fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment()
     // Columns: name, named lines, order, plan.
     let cases: [(&str, NamedLines<'_>, OrderFact<'_>, &str); 23] = [
         ("not read just now", None, OrderFact::Unread, "read"),
-        ("no such order", None, OrderFact::Unknown, "lacking unknown_order"),
-        ("more than one page", None, OrderFact::Incomplete, "held incomplete_order"),
+        ("no such order", None, OrderFact::Unknown, "held not_shown"),
+        ("more than one page", None, OrderFact::Incomplete, "held not_shown"),
         ("all that is left", None, whole, "1x2, 2x4"),
         ("a line, all that is left of it", Some(&[(2, None)]), whole, "2x4"),
         ("a line and a quantity", Some(&[(2, Some(3))]), whole, "2x3"),
@@ -57,17 +57,17 @@ fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment()
         ("one line of two is short", Some(&[(1, None), (3, Some(1))]), whole, "held too_little_left"),
         ("a line with nothing left", Some(&[(3, None)]), whole, "held too_little_left"),
         ("nothing left", None, none_left, "held too_little_left"),
-        ("another order's line", Some(&[(9, Some(1))]), whole, "lacking foreign_line"),
+        ("another order's line", Some(&[(9, Some(1))]), whole, "held not_shown"),
         ("left is not said, quantity is", Some(&[(1, Some(2))]), silent, "1x2"),
         ("left is not said, more than sold", Some(&[(1, Some(3))]), silent, "held too_little_left"),
-        ("left is not said, and a part is gone", None, silent, "held left_unknown"),
+        ("left is not said, and a part is gone", None, silent, "held not_shown"),
         ("left is not said of a new order", None, new, "whole 1x2, whole 2x9"),
-        ("left is not said, and there is a shipment", None, shipped, "held left_unknown"),
-        ("left is not said, and a line is unreadable", None, new_rope, "held left_unknown"),
+        ("left is not said, and there is a shipment", None, shipped, "held not_shown"),
+        ("left is not said, and a line is unreadable", None, new_rope, "held not_shown"),
         ("all that can be read", None, rope, "1x2, 2x4"),
         ("a readable line beside rope", Some(&[(2, None)]), rope, "2x4"),
-        ("the rope", Some(&[(9, Some(1))]), rope, "held incomplete_order"),
-        ("nothing but the rope", None, only_rope, "held incomplete_order"),
+        ("the rope", Some(&[(9, Some(1))]), rope, "held not_shown"),
+        ("nothing but the rope", None, only_rope, "held not_shown"),
     ];
     for (name, lines, order, expected) in cases {
         let change = change(lines);

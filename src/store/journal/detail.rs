@@ -28,7 +28,6 @@ pub(crate) struct ExchangeDetailRow {
     pub trigger: String,
     /// True if the answer was accepted but not applied.
     pub is_ignored: bool,
-    pub(super) sent_moment: i64,
     pub(super) request: Option<Vec<u8>>,
     pub(super) request_size: Option<i64>,
     pub(super) response: Option<Vec<u8>>,
@@ -50,7 +49,7 @@ pub(crate) struct RunChange {
 macro_rules! exchange_details {
     () => {
         "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
-             e.sent_moment, e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored, q.packed AS request, \
+             e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored, q.packed AS request, \
              q.size AS request_size, a.packed AS response, a.size AS response_size \
          FROM exchange e JOIN run r ON r.id = e.run_id \
          LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id"

@@ -217,7 +217,6 @@ mod tests {
         ("read requests", "order_read_request"),
         ("entries that fail in isolation", "quarantine"),
         ("names of parked records, for people", "parked_subject"),
-        ("records that answers lacked and that are not proved absent", "suspected_absence"),
         ("control requests", "request"),
         ("jobs that people paused", "pause"),
         ("notices", "notice notice_finding notice_change"),

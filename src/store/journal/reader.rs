@@ -5,7 +5,7 @@
 
 use super::detail::{ExchangeDetailRow, exchange_details};
 use crate::journal::PackedBody;
-use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
+use crate::model::{ExchangeId, Operation, Position, Timestamp};
 use crate::store::engine::fetch::{Connection, SqlValues};
 use crate::store::engine::reader::open_snapshot;
 use crate::store::{DatabaseLocation, PROJECTION_CHANGED, Result, StoreError};
@@ -37,7 +37,6 @@ pub(crate) struct RecordedRequest {
     /// Body of the request; empty where it had none.
     pub body: Vec<u8>,
     pub sent_at: Timestamp,
-    pub sent_moment: Moment,
 }
 
 #[derive(Clone, Debug)]
@@ -156,7 +155,6 @@ impl ExchangeDetailRow {
             target: self.exchange.target.clone(),
             body: unpack_body(self.request.as_deref(), self.request_size)?,
             sent_at: Timestamp(self.exchange.sent_ms),
-            sent_moment: Moment(self.sent_moment),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::stock_levels::json_rows;
 use super::tracked_orders::QUIET_READ_INTERVAL;
-use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Timestamp, time};
+use crate::model::{ExchangeId, LineItemId, OrderId, Timestamp, time};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx_macros::FromRow;
@@ -102,16 +102,5 @@ impl WriteTransaction {
         let is_found = allocations.is_some();
         let values = (order_id, line_item_id, exchange_id, observed_at, is_found, is_found && is_complete);
         self.execute(sql, values, "record that the allocation of a line was requested").await
-    }
-
-    /// Returns the known SKU and product of a line.
-    pub(crate) async fn order_line_product(
-        &mut self,
-        order: OrderId,
-        line: LineItemId,
-    ) -> Result<(Option<String>, Option<ProductId>)> {
-        let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = $1 AND line_item_id = $2";
-        let row = self.fetch_optional(sql, (order, line), "read the product of an order line").await?;
-        Ok(row.unwrap_or_default())
     }
 }

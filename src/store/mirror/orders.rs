@@ -2,7 +2,7 @@
 
 use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde_json::Value;
@@ -21,6 +21,17 @@ pub(crate) struct OrderPage<'a> {
 }
 
 impl Store {
+    /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
+    pub(crate) async fn order_line_unshown(
+        &self,
+        order: OrderId,
+        shown: &[LineItemId],
+    ) -> Result<Option<i64>> {
+        let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = $1 AND missing_since_ms IS NULL \
+                   AND line_item_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))";
+        self.fetch_value(sql, (order, json_rows(shown)), "find a line that an answer lacks").await
+    }
+
     /// Returns an order's stored lines for a preview, and true if they are all; `None`: the order was never
     /// read. A push reads the order again just before it sends.
     pub(crate) async fn order_cached_lines(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>> {

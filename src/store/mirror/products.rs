@@ -2,7 +2,7 @@
 
 use super::kits::ProductFact;
 use super::stock_levels::{StockLevelWrite, json_rows};
-use crate::model::{ExchangeId, ProductId, Quantity, Sku, Timestamp, case_key};
+use crate::model::{ProductId, Quantity, Sku, Timestamp, case_key};
 use crate::reconcile::ProductLack;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -61,8 +61,6 @@ pub(crate) struct ProductStock {
     pub read_exchange_id: Option<i64>,
     /// Way in which that exchange's answer lacked it; `None`: it showed all of it.
     pub lack: Option<ProductLack>,
-    /// True if the platform is proved not to have it.
-    pub is_missing: bool,
     /// Stock levels that have not vanished.
     #[sqlx(skip)]
     pub stock_levels: Vec<ProductStockRow>,
@@ -128,8 +126,7 @@ impl Store {
 
     /// Returns a product with its stock levels; empty if it is unknown.
     pub(crate) async fn product_stock(&self, sku: &Sku) -> Result<ProductStock> {
-        let sql = "SELECT p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack, \
-                          p.missing_since_ms IS NOT NULL AS is_missing \
+        let sql = "SELECT p.product_id, p.total, r.exchange_id AS read_exchange_id, p.lack \
                    FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = $1";
@@ -151,20 +148,13 @@ impl Store {
 
 impl WriteTransaction {
     /// Records name and type of a product, and marks its other SKUs as missing: one product has one SKU.
-    pub(crate) async fn mirror_product_record(
-        &mut self,
-        exchange: ExchangeId,
-        at: Timestamp,
-        fact: &ProductFact,
-    ) -> Result<()> {
+    pub(crate) async fn mirror_product_record(&mut self, at: Timestamp, fact: &ProductFact) -> Result<()> {
         let sql = "UPDATE product SET missing_since_ms = $3, digest = NULL \
                    WHERE product_id = $1 AND sku <> $2 AND missing_since_ms IS NULL AND alias_of IS NULL";
         let values = (fact.product_id.map(|id| id.0), fact.sku.as_str(), at.0);
         self.execute(sql, values, "mark the old SKU of a renamed product").await?;
-        let sql = "UPDATE product SET name = coalesce($2, name), type = coalesce($3, type), \
-                       type_exchange_id = CASE WHEN $3 IS NULL THEN type_exchange_id ELSE $4 END, \
-                       kit_guess_id = CASE WHEN $3 IS NULL THEN kit_guess_id END WHERE sku = $1";
-        let values = (fact.sku.as_str(), &fact.name, &fact.kind, exchange.0);
+        let sql = "UPDATE product SET name = coalesce($2, name), type = coalesce($3, type) WHERE sku = $1";
+        let values = (fact.sku.as_str(), &fact.name, &fact.kind);
         self.execute(sql, values, "record a product's name and type").await
     }
 }

@@ -80,6 +80,17 @@ pub(crate) struct ShipmentItemRow {
 }
 
 impl Store {
+    /// Returns an item of the shipment that is not among `shown`; a single list does not prove it absent.
+    pub(crate) async fn shipment_item_unshown(
+        &self,
+        shipment: ShipmentId,
+        shown: &[ShipmentItemId],
+    ) -> Result<Option<i64>> {
+        let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = $1 \
+                   AND item_id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))";
+        self.fetch_value(sql, (shipment, json_rows(shown)), "find an item that an answer lacks").await
+    }
+
     /// Returns the shipments to be read at `now`, least recently read first.
     pub(crate) async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \

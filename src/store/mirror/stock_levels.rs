@@ -38,16 +38,10 @@ pub struct StockLevelRow {
     pub twins: i64,
     #[sqlx(json)]
     pub twin_skus: Vec<Sku>,
-    /// True if an open change names another spelling that no answer decided yet.
-    pub twin_is_awaited: bool,
     /// True if the platform is proved not to return the product.
     pub is_missing: bool,
     /// Type of the product, where the platform named it.
     pub kind: Option<String>,
-    /// Exchange that last named the type.
-    pub type_exchange_id: Option<i64>,
-    /// True if an allocation suggests a kit and no answer has confirmed or denied that since.
-    pub may_be_kit: bool,
     pub quantity: Option<Quantity>,
     /// O, the own delta: the sum over finished writes of (written − fact used).
     pub own_delta: Option<i64>,
@@ -180,23 +174,6 @@ macro_rules! is_of_level {
     };
 }
 
-/// SQL: true if the first and the last answer without the link of the balance `b` are less than `$apart` ms
-/// apart; `r` is the product's read batch. The calendar measures only the distance of answers of two boots.
-macro_rules! link_is_unproved {
-    ($apart:literal) => {
-        concat!(
-            "EXISTS (SELECT 1 FROM exchange f JOIN session fs ON fs.id = f.session_id \
-                     JOIN exchange l ON l.id = r.exchange_id JOIN session ls ON ls.id = l.session_id \
-                     WHERE f.id = b.unlinked_exchange_id \
-                       AND CASE WHEN fs.boot_id = ls.boot_id THEN l.sent_moment - f.sent_moment \
-                                ELSE l.sent_ms - f.sent_ms END < ",
-            $apart,
-            ")"
-        )
-    };
-}
-pub(in crate::store) use link_is_unproved;
-
 /// SQL: the [`StockLevelRow`]s of the stock levels of parameter 1.
 ///
 /// `MATERIALIZED` CTEs hold what is used several times: the spellings and the counts of a stock level. A call is looked
@@ -251,17 +228,11 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, p.product_id_position, CASE
        (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
            AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.spelling) AS twin_skus,
-       EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
-                       AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
-               WHERE t.case_key = k.case_key AND t.sku <> k.spelling AND t.product_id IS NULL AND t.alias_of IS NULL
-                 AND t.missing_since_ms IS NULL AND t.absent <= 1) AS twin_is_awaited,
        o.missing_since_ms IS NOT NULL AS is_missing,
-       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
-       b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       p.type AS kind, b.quantity, b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
-       b.unlinked_ms IS NOT NULL AS is_unlinked, ",
-    link_is_unproved!("$2"),
-    " AS may_be_linked, b.is_active IS DISTINCT FROM FALSE AS is_active,
+       b.unlinked_ms IS NOT NULL AS is_unlinked,
+       coalesce(r.observed_ms - b.unlinked_ms < $2, FALSE) AS may_be_linked, b.is_active IS DISTINCT FROM FALSE AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
@@ -359,7 +330,7 @@ impl WriteTransaction {
                        since_ms = CASE WHEN balance.quantity <> excluded.quantity THEN excluded.since_ms \
                                        ELSE balance.since_ms END, \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
-                       fact_ms = excluded.fact_ms, unlinked_ms = NULL, unlinked_exchange_id = NULL";
+                       fact_ms = excluded.fact_ms, unlinked_ms = NULL";
         self.execute(sql, (json_rows(written), exchange, sent_at), "record written quantities").await?;
         let products: Vec<i64> = written.iter().map(|write| write.product).collect();
         self.digests_clear(&products).await?;

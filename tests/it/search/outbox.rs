@@ -522,10 +522,7 @@ fn stop<T>(plan: ChangePlan<T>) -> Option<(ChangeState, Reason)> {
     match plan {
         ChangePlan::Send(_) | ChangePlan::ReadFirst => None,
         ChangePlan::Held { reason, .. } => Some((ChangeState::Held, reason)),
-        // The simulated platform answers completely, so a record that an answer lacks does not exist.
-        ChangePlan::PartMissing { reason, .. } | ChangePlan::Rejected { reason, .. } => {
-            Some((ChangeState::Rejected, reason))
-        }
+        ChangePlan::Rejected { reason, .. } => Some((ChangeState::Rejected, reason)),
     }
 }
 

@@ -366,7 +366,7 @@ async fn a_change_that_was_held_or_in_doubt_in_the_copy_does_not_go_on_by_itself
     let (world, clock) = (World::new().await, Moved::new());
     let daemon = rig::daemon(&world, "", &clock).await;
     let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|level| level.2 > 20).unwrap();
-    for (key, reason) in [("unread", "no_fact"), ("below", "negative")] {
+    for (key, reason) in [("unread", "not_shown"), ("below", "negative")] {
         world.change(key, "quantity.adjust", &adjust(&sku, warehouse, -1)).await;
         world
             .sql(&format!(

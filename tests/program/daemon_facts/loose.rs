@@ -41,6 +41,7 @@ async fn life(loose_answers: bool) -> Vec<(String, Value)> {
         skus.join(", ")
     ))
     .await;
+    shop.cli_json(&["product", "components", &kit]).await;
     shop.good_once().await;
     let storefront = shop.get("/api/storefronts").await["data"][0]["Id"].as_f64().unwrap();
     let level = |n: usize| (good[n].sku.clone(), good[n].warehouse_id);

@@ -27,10 +27,11 @@ async fn goods(shop: &Shop) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn a_lines_allocation_is_read_once_and_teaches_kits_their_components_and_their_skus() {
+async fn a_lines_allocation_is_read_once_and_a_kit_that_was_asked_for_is_known() {
     let shop = Shop::open().await;
     let (kit, product, components) = shop.kit().await;
     let (order, lines) = order(&shop, &[(&kit, 2), (&goods(&shop).await[1], 1)]).await;
+    shop.cli_json(&["product", "components", &kit]).await;
     shop.good_once().await;
     for line in lines.as_array().unwrap() {
         let line = line["OrderLineItemId"].as_i64().unwrap();

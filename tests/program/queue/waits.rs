@@ -49,12 +49,12 @@ async fn a_wait_ends_with_the_exit_code_of_the_outcome() {
     let typo =
         ["quantity", "adjust", "NO-SUCH-SKU", &warehouse, "1", "--unknown", "--key", "t", "--wait=60s"];
     let (code, said) = ended(&desk.run(&typo).await);
-    assert_eq!(code, 4, "{said}");
+    assert_eq!(code, 5, "{said}");
     assert!(
-        said.contains("change t is queued\n") && said.contains("change t is rejected (unknown_sku): "),
+        said.contains("change t is queued\n") && said.contains("change t is held (not_shown): "),
         "{said}"
     );
-    assert!(said.contains("what to do: create the product or correct the spelling"), "{said}");
+    assert!(said.contains("what to do: nothing if the change is right: tallyd asks again"), "{said}");
     working.stop().await;
 }
 

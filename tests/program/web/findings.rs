@@ -113,7 +113,7 @@ fn change_behind(code: FindingCode) -> Option<(ChangeKind, ChangeState, Option<R
         Code::Waiting => (set, ChangeState::Pending, None),
         Code::Held => (set, ChangeState::Held, Some(Reason::Brake)),
         Code::InDoubt | Code::PushFails => (set, ChangeState::InDoubt, Some(Reason::NoAnswer)),
-        Code::Rejected => (set, ChangeState::Rejected, Some(Reason::UnknownSku)),
+        Code::Rejected => (set, ChangeState::Rejected, Some(Reason::BadBody)),
         _ => return None,
     })
 }

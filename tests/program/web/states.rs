@@ -20,21 +20,18 @@ fn situations(reason: Reason) -> (ChangeKind, &'static [ChangeState]) {
     use Reason as R;
     match reason {
         R::Negative | R::TooLarge | R::Jump => (ADJUST, &[Held]),
-        R::Conflict | R::Brake | R::StaleBase | R::Mismatch | R::Unlinked | R::AmbiguousSku => (SET, &[Held]),
-        R::NoFact | R::Restored | R::Exists => (PRODUCT, &[Held]),
-        R::UnknownOrder | R::TooLittleLeft | R::LeftUnknown | R::IncompleteOrder | R::Undecided => {
-            (SHIP, &[Held])
-        }
+        R::Conflict | R::Brake | R::StaleBase | R::Mismatch | R::AmbiguousSku => (SET, &[Held]),
+        R::NotShown | R::Restored | R::Exists => (PRODUCT, &[Held]),
+        R::TooLittleLeft | R::Undecided => (SHIP, &[Held]),
         R::TrackingConflict => (TRACK, &[Held]),
-        R::BadBody | R::UnknownKind | R::UnknownSku | R::Kit | R::RemoteWins => (SET, &[Rejected]),
+        R::BadBody | R::UnknownKind | R::Kit | R::RemoteWins => (SET, &[Rejected]),
         R::QuantityInUpdate => (PRODUCT, &[Rejected]),
         R::NoShipment => (TRACK, &[Rejected]),
-        R::UnknownWarehouse | R::ForeignLine | R::ServiceRefused => (SHIP, &[Rejected, Held]),
+        R::ServiceRefused => (SHIP, &[Rejected]),
         R::Superseded | R::Landed => (SET, &[Cancelled]),
         R::Operator => (SET, &[Cancelled, Rejected]),
         R::AwaitsShipment => (TRACK, &[Pending]),
-        R::AwaitsOther | R::SetAside | R::AwaitsKit | R::OperationHeld | R::Unproved => (SET, &[Pending]),
-        R::NotSent | R::NotLanded => (SET, &[Pending]),
+        R::AwaitsOther | R::SetAside | R::OperationHeld | R::NotSent | R::NotLanded => (SET, &[Pending]),
         R::NoAnswer | R::LandedOrAnother => (SHIP, &[InDoubt]),
         R::Unmatched => (SET, &[InDoubt, Pending]),
     }

@@ -171,13 +171,9 @@ impl Claims {
             "operator" | "landed" => self.said.contains(key),
             "superseded" => claim.kind.starts_with("quantity."),
             "remote_wins" => claim.kind == "quantity.set" && claim.at_ms <= self.remote_until_ms,
-            "unknown_sku" => self.gone.contains_key(&claim.sku),
             "kit" => self.kits.contains(&claim.sku),
             // The body describes the product as it was before a warehouse was added.
             "bad_body" => claim.kind == "product.update",
-            "unknown_order" | "foreign_line" => {
-                claim.order.is_some_and(|order| self.cancelled.contains_key(&order))
-            }
             "no_shipment" => {
                 let fate = fates.get(&claim.shipment_key).map(String::as_str);
                 matches!(fate, Some("rejected" | "cancelled"))

@@ -80,17 +80,10 @@ fn only_the_change_that_drives_a_stock_level_below_zero_is_held() {
 /// Covers docs/rules.md 4, 11 and 12: the conditions before a write to a stock level.
 #[test]
 fn what_the_service_does_not_know_is_not_written() {
-    use StockLevelKnowledge::{
-        AmbiguousSku, Disputed, Kit, UnknownSku, UnknownWarehouse, Unlinked, Unlisted, Unread,
-    };
+    use StockLevelKnowledge::{AmbiguousSku, Disputed, Kit, Unlinked, Unread};
     let both = || [set(1, 47, 50), adjust(2, 1)];
     let miscased_skus = vec![Sku::new("a ").unwrap(), Sku::new(" a").unwrap()];
     plan_case("not read, or too long ago", Unread, both(), Merge).gives("read");
-    plan_case("no such SKU", UnknownSku, both(), Merge)
-        .gives("nothing; 1 rejected unknown_sku; 2 rejected unknown_sku");
-    plan_case("a warehouse that is not listed, or not yet", Unlisted, both(), Merge).gives("nothing");
-    plan_case("no such warehouse", UnknownWarehouse, both(), Merge)
-        .gives("nothing; 1 rejected unknown_warehouse; 2 rejected unknown_warehouse");
     plan_case("a kit", Kit, both(), Local).gives("nothing; 1 rejected kit; 2 rejected kit");
     plan_case("a kit's held change stays", Kit, [held(adjust(1, -70)), adjust(2, 1)], Local)
         .gives("nothing; 2 rejected kit");
@@ -101,7 +94,7 @@ fn what_the_service_does_not_know_is_not_written() {
          2 adjust +1 on 47: 48",
     );
     plan_case("not linked: an adjust alone is held", Unlinked, [adjust(1, 1)], Merge)
-        .gives("nothing; 1 held unlinked, mine - theirs -");
+        .gives("nothing; 1 held not_shown, mine - theirs -");
     let disputed = || Disputed(state(50, 0));
     plan_case("disputed: a count is allowed, and what comes after it", disputed(), both(), Merge)
         .gives("write 50 -> 48; 1 counted 47 while the platform showed 50: 47; 2 adjust +1 on 47: 48");
@@ -122,7 +115,6 @@ fn the_planned_quantity_is_the_quantity_that_the_step_writes() {
 /// Covers the details: each held, rejected or cancelled change has a subject and a reason.
 #[test]
 fn every_detail_is_a_sentence_with_its_numbers() {
-    use StockLevelKnowledge::{UnknownSku, UnknownWarehouse};
     let drifted = "counted 47 while the platform showed 50, 2 sold since; decide which quantity is correct";
     let cases = [
         (known_fact(48, 0), set(1, 47, 50), drifted),
@@ -133,8 +125,11 @@ fn every_detail_is_a_sentence_with_its_numbers() {
             "the platform shows -3 for A in warehouse 1: more is sold than there was. With +2 it would become -1, which \
              cannot be written; retry it once more has come in",
         ),
-        (UnknownSku, adjust(1, 1), "the platform returns no SKU `A`; correct it or create the product"),
-        (UnknownWarehouse, adjust(1, 1), "the platform lists no warehouse 1; see `tallyd warehouse list`"),
+        (
+            StockLevelKnowledge::Unlinked,
+            adjust(1, 1),
+            "adjust +1, but the platform has no link for A in warehouse 1; count it instead",
+        ),
     ];
     for (fact, change, expected) in cases {
         let plan = plan(fact, &[change], Ask, None);

@@ -53,18 +53,13 @@ static PRODUCT_INSERT: BulkInsert<7> = BulkInsert {
     target: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
     conflict_clause: "ON CONFLICT (id) DO UPDATE SET \
                type = CASE WHEN product.product_id <> excluded.product_id THEN NULL ELSE product.type END, \
-               type_exchange_id = CASE WHEN product.product_id <> excluded.product_id THEN NULL \
-                                       ELSE product.type_exchange_id END, \
-               kit_guess_id = CASE WHEN product.product_id <> excluded.product_id THEN NULL \
-                                   ELSE product.kit_guess_id END, \
                product_id = coalesce(excluded.product_id, product.product_id), \
                upc = coalesce(excluded.upc, product.upc), total = coalesce(excluded.total, product.total), \
-               alias_of = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, missing_since_ms = NULL, \
-               lack = NULL, digest = excluded.digest \
+               alias_of = NULL, absent_ms = NULL, missing_since_ms = NULL, lack = NULL, digest = excluded.digest \
            WHERE (excluded.product_id IS NOT NULL AND product.product_id IS DISTINCT FROM excluded.product_id) \
                OR (excluded.upc IS NOT NULL AND product.upc IS DISTINCT FROM excluded.upc) \
                OR (excluded.total IS NOT NULL AND product.total IS DISTINCT FROM excluded.total) \
-               OR product.alias_of IS NOT NULL OR product.absent > 0 OR product.lack IS NOT NULL \
+               OR product.alias_of IS NOT NULL OR product.lack IS NOT NULL \
                OR product.digest IS DISTINCT FROM excluded.digest",
     statements: OnceLock::new(),
 };
@@ -76,7 +71,7 @@ static STOCK_LEVEL_INSERT: BulkInsert<6> = BulkInsert {
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
                since_ms = CASE WHEN balance.quantity <> excluded.quantity THEN excluded.since_ms \
                                ELSE balance.since_ms END, \
-               fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL, unlinked_exchange_id = NULL \
+               fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL \
            WHERE balance.quantity <> excluded.quantity \
                OR balance.warehouse_sku IS DISTINCT FROM excluded.warehouse_sku \
                OR balance.is_active IS DISTINCT FROM excluded.is_active \
@@ -106,9 +101,6 @@ impl WriteTransaction {
         self.stock_levels_unlink(page, &rows, &judged.no_fact).await?;
         self.read_batch_move(page, &members, &known, batch).await?;
         let agreed = if known.is_evidence { self.mismatch_close_agreed(page).await? } else { 0 };
-        if known.any_returned_again(&members) {
-            self.absence_checks_discard().await?;
-        }
         let unsure = self.unshown_mark(page, &members, &rows).await?;
         if is_exact && !known.is_nothing() {
             self.read_batch_mark_verified(page).await?;
@@ -134,9 +126,7 @@ impl WriteTransaction {
     ) -> Result<KnownProducts> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
         let sql = concat!(
-            "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
-                 CASE WHEN p.lack = 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL \
-                      THEN 1 ELSE 0 END)), \
+            "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id)), \
                  (SELECT coalesce(max(id), 0) FROM product), ",
             page_is_evidence!(),
             " FROM json_each($1) m CROSS JOIN product p WHERE p.sku = m.atom"
@@ -298,7 +288,7 @@ impl WriteTransaction {
         let levels =
             rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = levels.chain(no_fact.iter().copied()).collect();
-        let sql = "UPDATE balance SET unlinked_ms = $3, unlinked_exchange_id = $4, (fact_exchange_id, fact_ms) = ( \
+        let sql = "UPDATE balance SET unlinked_ms = $3, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
                        FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                        WHERE p.id = balance.product) \
@@ -306,7 +296,7 @@ impl WriteTransaction {
                      AND product IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
                      AND (product, warehouse_id) NOT IN ( \
                          SELECT CAST(value->>0 AS BIGINT), CAST(value->>1 AS BIGINT) FROM json_each($2))";
-        let values = (json_rows(&ids), json_rows(&stay), page.observed_at.0, page.exchange_id.0);
+        let values = (json_rows(&ids), json_rows(&stay), page.observed_at.0);
         self.execute(sql, values, "mark unlinked stock levels").await
     }
 }

@@ -4,7 +4,7 @@
 //! not the bytes, so a program that parses more fields writes the record again. The digest depends on the hash
 //! function of the standard library; if that function changes, each product is compared column by column once.
 
-use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId};
+use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
 use sqlx::types::Json;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -40,8 +40,6 @@ pub struct BalancePage<'a> {
     pub exchange_id: ExchangeId,
     /// Time at which the request was sent.
     pub observed_at: Timestamp,
-    /// Time at which the request was sent, since boot; `None`: the page proves no SKU missing.
-    pub moment: Option<Moment>,
     pub requested: &'a [Sku],
     pub products: &'a [BalanceFact<'a>],
     /// SKUs of returned records that could not be read.
@@ -155,8 +153,6 @@ pub(super) type KnownProductsRow = (Json<Vec<KnownProductColumns>>, i64, bool);
 struct KnownProduct {
     id: i64,
     digest: Option<i64>,
-    /// True if the platform is known to have the product and the last answer lacked it.
-    was_absent: bool,
 }
 
 pub(super) struct ProductWrite<'a> {
@@ -178,20 +174,20 @@ impl ProductWrite<'_> {
     }
 }
 
-/// Found product: index in the page, row id, digest, read batch, and 1 if the last answer lacked it.
-type KnownProductColumns = (usize, i64, Option<i64>, Option<i64>, i64);
+/// Found product: index in the page, row id, digest, read batch.
+type KnownProductColumns = (usize, i64, Option<i64>, Option<i64>);
 
 impl KnownProducts {
     pub(super) fn from_row(
         (Json(found), newest, is_evidence): KnownProductsRow,
         members: &PageMembers<'_>,
     ) -> Self {
-        let batches: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, batch, _)| *batch).collect();
+        let batches: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, batch)| *batch).collect();
         let is_one = found.len() == members.skus.len() && batches.len() == 1;
         let read_batch = batches.first().copied().flatten().filter(|_| is_one);
         let mut products: Vec<Option<KnownProduct>> = members.skus.iter().map(|_| None).collect();
-        for (index, id, digest, _, was_absent) in found {
-            products[index] = Some(KnownProduct { id, digest, was_absent: was_absent == 1 });
+        for (index, id, digest, _) in found {
+            products[index] = Some(KnownProduct { id, digest });
         }
         let read_batches = batches.into_iter().flatten().collect();
         Self { products, newest, read_batch, read_batches, is_evidence }
@@ -235,12 +231,6 @@ impl KnownProducts {
             rows.push(ProductWrite { id, is_new: known.is_none(), fact, digest });
         }
         rows
-    }
-
-    /// Returns true if a record came for a product that the last answer lacked.
-    pub(super) fn any_returned_again(&self, members: &PageMembers<'_>) -> bool {
-        let mut known = self.products.iter().zip(members.returned_flags());
-        known.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_absent))
     }
 
     pub(super) fn not_returned(&self, members: &PageMembers<'_>) -> Vec<i64> {
