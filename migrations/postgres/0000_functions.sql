@@ -151,9 +151,6 @@ RETURN CASE WHEN item IS NULL THEN list ELSE coalesce(list || separator, '') || 
 
 CREATE AGGREGATE group_concat(TEXT, TEXT) (SFUNC = group_concat_next, STYPE = TEXT);
 
-CREATE FUNCTION iif(condition BOOLEAN, yes anycompatible, no anycompatible) RETURNS anycompatible
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT CASE WHEN $1 THEN $2 ELSE $3 END $$;
-
 -- Text as upper-case hexadecimal digits of its bytes, and back. SQLite reads text of other programs that is no
 -- UTF-8 by them.
 CREATE FUNCTION hex(written TEXT) RETURNS TEXT LANGUAGE sql STABLE PARALLEL SAFE

@@ -23,28 +23,6 @@ SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', F
 ALTER TABLE outbox ALTER COLUMN id DROP IDENTITY;
 CREATE SEQUENCE outbox_id_seq OWNED BY outbox.id;
 
--- No trigger uses this view here: jsonb compares bodies. Paths are those of SQLite's json_tree.
-CREATE VIEW change_body_leaf (key, path, type, atom) AS
-SELECT o.key, t.path,
-       CASE jsonb_typeof(t.value) WHEN 'string' THEN 'text' WHEN 'boolean' THEN t.value #>> '{}'
-                                  ELSE jsonb_typeof(t.value) END,
-       CASE jsonb_typeof(t.value) WHEN 'boolean' THEN CASE WHEN t.value::BOOLEAN THEN '1' ELSE '0' END
-                                  WHEN 'array' THEN NULL WHEN 'object' THEN NULL ELSE t.value #>> '{}' END
-FROM outbox o CROSS JOIN LATERAL (
-    WITH RECURSIVE tree (path, value) AS (
-        SELECT '$', o.body::JSONB
-        UNION ALL
-        SELECT tree.path || part.step, part.value
-        FROM tree CROSS JOIN LATERAL (
-            SELECT CASE WHEN f.key ~ '^[A-Za-z][A-Za-z0-9]*$' THEN '.' || f.key ELSE '."' || f.key || '"' END
-                       AS step, f.value
-            FROM jsonb_each(CASE jsonb_typeof(tree.value) WHEN 'object' THEN tree.value END) f
-            UNION ALL
-            SELECT '[' || e.ordinality - 1 || ']', e.value
-            FROM jsonb_array_elements(CASE jsonb_typeof(tree.value) WHEN 'array' THEN tree.value END)
-                     WITH ORDINALITY e) part)
-    SELECT tree.path, tree.value FROM tree) t;
-
 -- A quantity or a delta that is no number counts as none; SQLite reads the digits at the beginning of a text.
 -- The daemon rejects such a change.
 CREATE VIEW pending_quantity (id, kind, sku, warehouse_id, counted, delta, base_quantity, base_own_delta) AS

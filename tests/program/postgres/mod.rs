@@ -34,6 +34,7 @@ use tallyd::store::migrations_of;
 
 /// Differences: the engine that has the part, the part, and the reason.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("sqlite", "view change_body_leaf (key, path, type, atom)", "jsonb compares the bodies of a key"),
     ("sqlite", "trigger outbox_body_limit on outbox", "part of outbox_insert_guard"),
     ("sqlite", "trigger outbox_text_guard on outbox", "part of outbox_insert_guard"),
     ("postgres", "trigger tracked_order_lock on tracked_order", "the order of locks of programs"),
