@@ -5,7 +5,7 @@ use crate::support::World;
 use crate::support::cluster::Cluster;
 use crate::support::outsider::Outsider;
 use sqlx::migrate::Migrator;
-use tallyd::store::migrations_of;
+use tallyd::store::{Store, migrations_of};
 use tokio::time::{Duration, Instant};
 
 /// Marks the schema as one that a newer version migrated.
@@ -46,6 +46,27 @@ async fn an_older_version_refuses_a_newer_schema_and_says_so_and_the_newer_one_l
     upgraded.signal("-TERM").await;
     assert_eq!(upgraded.ended().await, Some(0));
     assert_eq!(world.shop_level(&level.0, level.1).await, level.2 + 2);
+}
+
+#[tokio::test]
+async fn a_schema_of_other_migrations_is_refused_with_what_to_do() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (world, _) = begin(&cluster).await;
+    let mut first = Host::start(&world, "first");
+    first.until("daemon.ready").await;
+    first.signal("-TERM").await;
+    assert_eq!(first.ended().await, Some(0));
+    world.sql("UPDATE _sqlx_migrations SET checksum = '\\x00' WHERE version = 1").await;
+    let before = leads(&world).await;
+    let mut again = Host::start(&world, "first");
+    assert_eq!(again.ended().await, Some(1));
+    again.until_line("migration 1 differs").await;
+    assert_eq!(leads(&world).await, before);
+    let beside = Store::open_beside(&world.location).await.unwrap_err().to_string();
+    assert!(
+        beside.contains("migration 1 differs") && beside.contains("set `database.schema` to a new one"),
+        "{beside}"
+    );
 }
 
 #[tokio::test]
