@@ -240,18 +240,18 @@ fn the_architecture_names_files_and_tests_that_exist() {
 fn planted_violations_are_found() {
     let pages = pages(&files());
     let wrong = |file: &str, text: &str| check(&pages, file, text).1.len();
-    assert_eq!(wrong("src/x.rs", "/// In the order of positions (rules.md 5)."), 1, "no such page beside it");
+    assert_eq!(wrong("src/x.rs", "/// In the order of positions (rules.md 3)."), 1, "no such page beside it");
     assert_eq!(wrong("src/x.rs", "/// In the order of positions (docs/rules.md 5, 42)."), 1, "no such rule");
     assert_eq!(wrong("src/x.rs", "/// As far as we know (docs/rules.md\n/// 0–3)."), 1, "on the next line");
     assert_eq!(wrong("migrations/x.sql", "-- docs/nowhere.md"), 1);
     assert_eq!(wrong("src/x.rs", "//! docs/rules.md#nowhere"), 1);
     assert_eq!(wrong("src/x.rs", "//! docs/interface.md, *Get no\n//! such thing*"), 1);
     assert_eq!(wrong("docs/x.md", "[a](docs/rules.md), [b](#here), [c](nowhere.txt), [d](../src)"), 3);
-    let fine = "/// docs/rules.md 7, 16, docs/rules.md 30–34: [`limiter`](super::limiter), README.md,\n\
+    let fine = "/// docs/rules.md 4, 6, docs/rules.md 19–23: [`limiter`](super::limiter), README.md,\n\
                 /// docs/reconciliation.md#two-writers-measured, https://a.example/b.md,\n\
                 /// docs/interface.md, *Update\n\
                 /// quantity on hand*";
     assert_eq!(wrong("src/limiter/x.rs", fine), 0);
-    let fine = "# Here\n[a](rules.md#1-our-own-write-is-no-sale), [b](#here), docs/journal.md";
+    let fine = "# Here\n[a](rules.md#our-own-write-is-no-sale), [b](#here), docs/journal.md";
     assert_eq!(wrong("docs/x.md", fine), 0);
 }

@@ -23,7 +23,7 @@ CREATE TABLE session (
     boot_id TEXT NOT NULL,
     host TEXT,              -- the machine, as a salted digest of its id; NULL: the machine has no id
     version TEXT NOT NULL,
-    -- The version of the projection that recorded the mirror (docs/rules.md 40). Where the next session has
+    -- The version of the projection that recorded the mirror (docs/rules.md 21). Where the next session has
     -- another version, a replay begins after the change.
     projection_version INTEGER NOT NULL DEFAULT 1
         CONSTRAINT session_projection_version CHECK (projection_version >= 0),

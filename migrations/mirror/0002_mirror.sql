@@ -47,7 +47,7 @@ CREATE TABLE balance (
     warehouse_id INTEGER NOT NULL,
     quantity INTEGER NOT NULL,
     own_delta INTEGER NOT NULL DEFAULT 0,
-    since_ms INTEGER,         -- since when the pair of both is known; NULL: unknown (docs/rules.md 3)
+    since_ms INTEGER,         -- since when the pair of both is known; NULL: unknown (docs/rules.md 1)
     fact_exchange_id INTEGER, -- the exchange of the fact, if not that of the product's `read_batch`
     fact_ms INTEGER,          -- when the request of that exchange was sent
     warehouse_sku TEXT,

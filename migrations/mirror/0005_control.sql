@@ -1,7 +1,7 @@
 -- Control: identity of the database, state of the daemon between starts, and requests of other programs to
 -- the daemon.
 
--- The account the database belongs to (docs/rules.md 21). The salt also identifies the database among its
+-- The account the database belongs to (docs/rules.md 13). The salt also identifies the database among its
 -- backups.
 CREATE TABLE account_binding (
     id INTEGER PRIMARY KEY CONSTRAINT account_binding_single CHECK (id = 1),
@@ -11,7 +11,7 @@ CREATE TABLE account_binding (
         CONSTRAINT account_binding_key_digest CHECK (length(key_digest) = 32)
 ) STRICT;
 
--- Marks a backup until a daemon has started on it (docs/rules.md 20).
+-- Marks a backup until a daemon has started on it (docs/rules.md 13).
 CREATE TABLE backup_marker (
     id INTEGER PRIMARY KEY CONSTRAINT backup_marker_single CHECK (id = 1),
     made_ms INTEGER NOT NULL,

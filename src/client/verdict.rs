@@ -1,4 +1,4 @@
-//! Classification of the outcome of a call, made only here (docs/rules.md 17, 31, 34).
+//! Classification of the outcome of a call, made only here (docs/rules.md 4, 11, 19).
 //!
 //! The first matching row applies:
 //!
@@ -42,7 +42,7 @@ pub enum Verdict {
     /// The key was not accepted. The call had no effect.
     Refused {
         /// True if an id or a SKU of the path or the body may be at fault instead
-        /// of the key ([`Operation::carries_id`], docs/rules.md 34).
+        /// of the key ([`Operation::carries_id`], docs/rules.md 11).
         may_be_id: bool,
     },
     /// A read without a usable answer. It may be sent again.

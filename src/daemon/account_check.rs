@@ -1,4 +1,4 @@
-//! The binding of a database to one address and account at the platform (docs/rules.md 21).
+//! The binding of a database to one address and account at the platform (docs/rules.md 13).
 //!
 //! If the address or the integration key differs from the last start, the first call lists the warehouses. If
 //! the list holds a known warehouse, only the key was replaced. If it holds none, nothing is sent, because

@@ -2,7 +2,7 @@
 //!
 //! While the key is refused, only probes are sent: one cheap call at growing intervals, and at once after the
 //! key files changed. A key not known to belong to the same account counts as refused until the list of
-//! warehouses verifies it (docs/rules.md 21). Until then only probes use it; a call that already has its
+//! warehouses verifies it (docs/rules.md 13). Until then only probes use it; a call that already has its
 //! reservation goes out with the old key.
 
 use super::account_check::AccountIdentity;

@@ -1,6 +1,6 @@
 //! Reservations in the quota of the calls that earlier runs made, on this host or on another one.
 //!
-//! A call counts until 60 s after its answer (docs/rules.md 30). Moments of this boot show when that was. No clock of
+//! A call counts until 60 s after its answer (docs/rules.md 19). Moments of this boot show when that was. No clock of
 //! another host decides: its calls were answered before the look at which this host, standing by, first saw their
 //! answers in the journal. Differences of moments of one boot are durations and hold on every host. A call whose answer
 //! came 20 s before that of a call which was seen was therefore answered at least 20 s before that look.

@@ -1,4 +1,4 @@
-//! Standing by and taking the lead on a server's schema (docs/rules.md 41). A file has one host: its lock decides.
+//! Standing by and taking the lead on a server's schema (docs/rules.md 23). A file has one host: its lock decides.
 //!
 //! A standby takes the lead at once if nobody leads, or if the leader was this host's last daemon, whose lock it holds.
 //! Otherwise it waits until the heartbeat stood still for `database.takeover_after` by its own clock. Only looks that

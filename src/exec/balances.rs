@@ -30,7 +30,7 @@ pub(crate) fn none_known_text(known: u64) -> String {
     )
 }
 
-/// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
+/// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 1).
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,

@@ -1,4 +1,4 @@
-//! Commit retry for results that must not be lost (docs/rules.md 35).
+//! Commit retry for results that must not be lost (docs/rules.md 20).
 //!
 //! If the commit of an answer fails with a transient error, the answer stays in memory and the commit is
 //! retried. Such errors are a foreign lock or a full disk. Losing the answer would leave its changes in doubt

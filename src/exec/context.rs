@@ -58,7 +58,7 @@ pub struct JobSettings {
     pub calls_in_flight: usize,
     /// Timeout of a call. The outcome of a call may still change until twice this time after the send.
     pub timeout: Duration,
-    /// Longest time between the record of a call and its send, where another host may take over (docs/rules.md 41).
+    /// Longest time between the record of a call and its send, where another host may take over (docs/rules.md 23).
     pub send_within: Duration,
     /// Free disk space in bytes, below which no change is claimed.
     pub free_floor_bytes: u64,

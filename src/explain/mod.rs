@@ -45,7 +45,7 @@ impl ExplainedSku {
     /// Finds a SKU and its stock levels, or the one of a warehouse.
     ///
     /// The exact spelling counts first, then the only SKU of the platform with this case key, as for a change
-    /// (docs/rules.md 12).
+    /// (docs/rules.md 8).
     pub(crate) async fn find(
         store: &Store,
         name: &str,

@@ -31,7 +31,7 @@ const LONG_HOLD: Duration = Duration::from_mins(2);
 const BACKUP_MAX_AGE: Duration = Duration::from_hours(48);
 const BACKUP_GRACE: Duration = Duration::from_hours(12);
 const NAMES_MAX: usize = 3;
-/// Free disk space below which no change is claimed (docs/rules.md 35). It suffices for the answers of all calls
+/// Free disk space below which no change is claimed (docs/rules.md 20). It suffices for the answers of all calls
 /// in flight and for the log.
 pub(crate) const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 /// Time after a call's time-out in which its answer is committed.

@@ -1,4 +1,4 @@
-//! Bad-request budget: answers of 400 in the last 24 h. Pure; docs/rules.md 33.
+//! Bad-request budget: answers of 400 in the last 24 h. Pure; docs/rules.md 19.
 //!
 //! Two thresholds stop calls well before the platform does. At the soft one bulk pushes stop, because they cause most
 //! 400s and can wait. At the hard one every operation that was answered 400 within the day stops, in every lane. Calls
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// Soft threshold in percent of the day's allowance. The rest gives an operator time to find the cause.
 const SOFT_PERCENT: u64 = 60;
 /// Hard threshold in percent of the day's allowance. With 500 a day it is 400, minus the calls in flight.
-/// With all slots of all operations in use (60), docs/rules.md 33 holds and 40 are left for lost answers.
+/// With all slots of all operations in use (60), docs/rules.md 19 holds and 40 are left for lost answers.
 const HARD_PERCENT: u64 = 80;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Outcomes of calls, and their effect on the quota (docs/rules.md 30, 31, 33).
+//! Outcomes of calls, and their effect on the quota (docs/rules.md 19).
 
 use super::admission::{Admission, CallGrant};
 use super::hold::{Hold, HoldReason, HoldScope};
@@ -7,13 +7,13 @@ use crate::model::{Moment, Timestamp};
 use std::time::Duration;
 
 /// Outcome of a call for the quota. The call's reservation lasts another 60 s after every outcome
-/// (docs/rules.md 30).
+/// (docs/rules.md 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaOutcome {
     Answered,
     BadRequest,
     /// 429 with `Retry-After`: the whole account waits for that time. The wait is at least a second and at
-    /// most a day. For an unreadable header the client passes 60 s (docs/rules.md 31).
+    /// most a day. For an unreadable header the client passes 60 s (docs/rules.md 19).
     RateThrottled(Duration),
     /// 429 without `Retry-After`: the operation waits.
     ConcurrencyThrottled,
@@ -21,7 +21,7 @@ pub enum QuotaOutcome {
     /// budget is exhausted for a day.
     BadRequestThrottled(Duration),
     /// 403 without `Retry-After`: the key is refused at once, unless an id or a SKU of the call may be at
-    /// fault instead (docs/rules.md 34). The caller then reports with
+    /// fault instead (docs/rules.md 11). The caller then reports with
     /// [`refuse_key`](super::Limiter::refuse_key).
     RefusedKey,
     /// Proved not sent. The reservation lasts nevertheless, so the quota bounds even a loop without backoff

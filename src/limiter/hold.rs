@@ -30,7 +30,7 @@ code_enum! {
         Blocked = "blocked",
         /// 403: the platform does not accept the key.
         RefusedKey = "refused_key",
-        /// A judging call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
+        /// A judging call is to show if the operation or the key is at fault (docs/rules.md 11).
         Judging = "judging",
     }
 }

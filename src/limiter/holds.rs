@@ -19,10 +19,10 @@ use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Shortest and longest wait that the platform can order (docs/rules.md 31); `client/verdict.rs` keeps the
+/// Shortest and longest wait that the platform can order (docs/rules.md 19); `client/verdict.rs` keeps the
 /// same limits.
 const ORDERED_WAIT: (Duration, Duration) = (Duration::from_secs(1), DAY);
-/// First and longest wait while another program has the slots (docs/rules.md 31).
+/// First and longest wait while another program has the slots (docs/rules.md 19).
 const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 #[derive(Debug, Default)]

@@ -144,7 +144,7 @@ impl Limiter {
     }
 
     /// Holds an operation until it is [released](Self::release_operation), while one call shows if the
-    /// operation or the key is at fault (docs/rules.md 18). `why` is text for an operator. Returns false if
+    /// operation or the key is at fault (docs/rules.md 11). `why` is text for an operator. Returns false if
     /// it is held already.
     pub fn hold_operation(&self, operation: Operation, why: &str) -> bool {
         let now = self.shared.moment();

@@ -1,6 +1,6 @@
 //! Sliding window of 60 s: the reservations in use. Pure; the quota rests on this guard alone.
 //!
-//! A call holds a reservation from before it is sent until 60 s after its answer (docs/rules.md 30). The
+//! A call holds a reservation from before it is sent until 60 s after its answer (docs/rules.md 19). The
 //! platform counts the call at an unknown instant between send and answer. Holding the reservation over the
 //! whole span guarantees that no 60 s of the platform's time contain more calls than reservations. A log of
 //! send times cannot guarantee that: two calls sent 60 s apart may arrive 59.6 s apart.

@@ -38,7 +38,7 @@ impl RetryDelays {
     }
 
     /// Returns delays between failed runs of `push`: 1 s, growing to 30 s. They equal the waits of
-    /// `limiter/holds.rs` after a 429 without `Retry-After` and without calls in flight (docs/rules.md 31).
+    /// `limiter/holds.rs` after a 429 without `Retry-After` and without calls in flight (docs/rules.md 19).
     pub fn push_retry() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }

@@ -50,7 +50,7 @@ impl Sku {
     }
 
     /// Returns the case key ([`case_key`]). SKUs with one case key may be one product at the platform, so
-    /// they never share a call (docs/rules.md 12).
+    /// they never share a call (docs/rules.md 8).
     pub fn case_key(&self) -> String {
         case_key(&self.0)
     }

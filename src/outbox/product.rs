@@ -36,7 +36,7 @@ const REQUIRED_IN_UPDATE: [&str; 6] = ["Id", "CompanyId", "Type", "Identifiers",
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductCreate {
-    /// SKU, by which the preflight and the check find the product (docs/rules.md 26).
+    /// SKU, by which the preflight and the check find the product (docs/rules.md 14).
     pub sku: Sku,
     pub fields: Map<String, Value>,
 }
@@ -44,7 +44,7 @@ pub struct ProductCreate {
 /// A product to replace with a full PUT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductUpdate {
-    /// SKU whose stock levels the update reserves while it is in flight (docs/rules.md 13).
+    /// SKU whose stock levels the update reserves while it is in flight (docs/rules.md 9).
     pub sku: Sku,
     pub product_id: ProductId,
     /// Body as inserted, without the quantities that the send adds.
@@ -77,7 +77,7 @@ impl ProductUpdate {
 
     /// Returns the body to send, with every quantity from the latest read.
     ///
-    /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 13). `total` is the
+    /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 9). `total` is the
     /// product's own quantity, for accounts without warehouses.
     ///
     /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::NotShown`]

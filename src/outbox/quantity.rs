@@ -1,7 +1,7 @@
 //! The two quantity changes: a count and an adjustment.
 //!
 //! A count has the meaning of the platform's `QuantityOnHand`: units on the shelf minus units sold
-//! and not yet picked (docs/rules.md 14).
+//! and not yet picked (docs/glossary.md, *Terms*).
 
 use super::ChangeRejection;
 use super::body_fields::{BodyFields, QUANTITY_RANGE};

@@ -1,4 +1,4 @@
-//! Resolutions: an operator's decision about a change, and the resulting transition (docs/rules.md 16, 23).
+//! Resolutions: an operator's decision about a change, and the resulting transition (docs/rules.md 6, 14).
 //!
 //! The function is pure. Every combination of state, reason, kind and resolution is decided here. An invalid
 //! resolution is rejected with the valid command. A change in a final state cannot be resolved.

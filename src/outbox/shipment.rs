@@ -1,7 +1,7 @@
 //! The two shipment changes: create a shipment of an order, and submit its tracking.
 //!
 //! `tracking.submit` names its shipment by the platform's id or by the key of its `shipment.create` change.
-//! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 25). The
+//! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 16). The
 //! two id spaces are distinct types.
 
 use super::ChangeRejection;
@@ -14,7 +14,7 @@ pub struct ShipmentCreate {
     pub order_id: OrderId,
     /// Lines to ship; `None` means everything left.
     ///
-    /// The request always names lines and quantities (docs/rules.md 23).
+    /// The request always names lines and quantities (docs/rules.md 14).
     pub lines: Option<Vec<ShipmentLine>>,
 }
 

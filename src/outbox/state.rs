@@ -1,4 +1,4 @@
-//! The states of a change, and their only transitions (docs/rules.md 16).
+//! The states of a change, and their only transitions (docs/rules.md 6).
 //!
 //! ```text
 //!               ┌────────────── proved not done ──────────────┐
@@ -90,7 +90,7 @@ pub struct UnknownState(pub String);
 mod tests {
     use super::*;
 
-    /// Transitions of docs/rules.md 16, stated a second time.
+    /// Transitions of docs/rules.md 6, stated a second time.
     ///
     /// Rows are the states before, columns the states after, in the order of `ALL`.
     const DRAWN: [&str; 7] = [

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListingTemplateCreate {
     pub storefront_id: StorefrontId,
-    /// Name, by which the preflight and the check find the template (docs/rules.md 26).
+    /// Name, by which the preflight and the check find the template (docs/rules.md 14).
     pub name: String,
     pub fields: Map<String, Value>,
 }

@@ -16,7 +16,7 @@ const ADDRESS_TEXTS: [&str; 8] =
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarehouseCreate {
-    /// Name, by which the preflight and the check find the warehouse (docs/rules.md 26).
+    /// Name, by which the preflight and the check find the warehouse (docs/rules.md 14).
     pub name: String,
     pub fields: Map<String, Value>,
 }

@@ -1,6 +1,6 @@
 //! Projection of the journal into the mirror, with the functions of the live path.
 //!
-//! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the
+//! It reads no configuration, clock or change (docs/rules.md 21). Times come from the exchange, the
 //! subject of a request from the request, and decisions of the live path about facts from events. An
 //! accepted answer that the live path did not apply is marked in the journal (`exchange.is_ignored`); such
 //! an answer is left out here.
@@ -14,7 +14,7 @@ use crate::store::{
     RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT, WriteTransaction,
 };
 
-/// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
+/// Version of the projection with its records and decoders (docs/rules.md 21). It must grow with each change
 /// after which the same journal leads to other facts; `upgrade.rs` then begins behind a snapshot.
 pub(crate) const PROJECTION_VERSION: i64 = 10;
 

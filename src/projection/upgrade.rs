@@ -1,4 +1,4 @@
-//! Upgrade of the mirror to another projection version (docs/rules.md 40).
+//! Upgrade of the mirror to another projection version (docs/rules.md 21).
 //!
 //! Recorded facts stay as they are. Rebuilding the mirror could derive other facts from old answers, and no
 //! fact changes without a read. The mirror is therefore copied into a snapshot. Only here a snapshot is a

@@ -38,7 +38,7 @@ pub(crate) enum ParsedQuantityAnswer {
 }
 
 impl ParsedQuantityAnswer {
-    /// Parses the answer to a call with these SKUs (docs/rules.md 19).
+    /// Parses the answer to a call with these SKUs (docs/rules.md 12).
     pub(crate) fn parse(body: &[u8], skus: &[Sku]) -> Self {
         match wire::decode_update(body) {
             Ok(update) if update.status == UpdateStatus::Success => ParsedQuantityAnswer::Refused(Vec::new()),

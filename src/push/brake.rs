@@ -19,7 +19,7 @@ use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Window in which zeroings count, together with the projected backlog (docs/rules.md 27).
+/// Window in which zeroings count, together with the projected backlog (docs/rules.md 17).
 const ZEROING_WINDOW: Duration = Duration::from_secs(60 * 60);
 
 pub(super) async fn preview_trips(

@@ -3,7 +3,7 @@
 //! The claim is committed before the first byte is sent, so a crash leaves its changes in doubt. A call
 //! completes only the changes of its own claim; a change inserted after the claim waits for the next call. The
 //! sender of a call records its accepted answer. This module handles calls without an answer, and answers
-//! that prove that the call had no effect (docs/rules.md 16, 17).
+//! that prove that the call had no effect (docs/rules.md 4, 6).
 //!
 //! The database may refuse the commit of an answer for good, by another program's trigger for instance. The call is
 //! then left as a crash would leave it ([`doubt_unrecorded`]): its changes are in doubt, and `settle` decides them.

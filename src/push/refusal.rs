@@ -1,5 +1,5 @@
 //! End of a call with changes, for all kinds: what it means for the entries, and one judgement of a refusal
-//! (docs/rules.md 18).
+//! (docs/rules.md 11).
 //!
 //! A 400, and a 403 to a path that names an id, may mean the content or the key, so the key is judged first.
 //! The operation is held meanwhile. Once the key is proved, the content of a call with one entry is rejected;

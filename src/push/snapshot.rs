@@ -297,7 +297,7 @@ impl<'a> SnapshotInputs<'a> {
                     StockLevelKnowledge::Known(pair)
                 }
             }
-            // One answer without the link undoes no sale (docs/rules.md 11).
+            // One answer without the link undoes no sale (docs/rules.md 7).
             (None, _) if row.may_be_linked => StockLevelKnowledge::Unread,
             (None, _) if is_shown => StockLevelKnowledge::Unlinked,
             _ => StockLevelKnowledge::Unread,
@@ -376,7 +376,7 @@ impl<'a> SnapshotInputs<'a> {
     }
 
     /// Returns the fact that a count is measured against. The database stored it at the insertion, or with
-    /// the first read after it. A fact that was too old at the insertion does not serve (docs/rules.md 3).
+    /// the first read after it. A fact that was too old at the insertion does not serve (docs/rules.md 1).
     fn stored_base(
         &self,
         change: &ChangeRow,

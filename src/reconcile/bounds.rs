@@ -1,4 +1,4 @@
-//! Finds the change that drives a quantity out of range (docs/rules.md 9).
+//! Finds the change that drives a quantity out of range (docs/rules.md 5).
 //!
 //! Only the final result is tested: the running total may be negative in between. The change with which the
 //! running total left the range for the last time is held, and no other change.

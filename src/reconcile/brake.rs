@@ -1,4 +1,4 @@
-//! Brakes: a stop before mass damage (docs/rules.md 27–29).
+//! Brakes: a stop before mass damage (docs/rules.md 17).
 //!
 //! A wrong import or an emptied account consists of writes that are ordinary one by one. Only their number
 //! shows the fault. Zeroings are counted over a rolling hour plus the projected backlog, so that a slow
@@ -21,7 +21,7 @@ pub(crate) struct ProjectedWrite {
     pub is_counted: bool,
     /// True if the operator released the entry.
     ///
-    /// A released entry neither counts nor trips until it is final (docs/rules.md 28).
+    /// A released entry neither counts nor trips until it is final (docs/rules.md 17).
     pub is_released: bool,
     /// Changes that the write completes, and that a trip holds.
     pub changes: Vec<ChangeId>,

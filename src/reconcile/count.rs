@@ -1,4 +1,4 @@
-//! Decides one count by its situation and the policy (docs/rules.md 1, 3).
+//! Decides one count by its situation and the policy (docs/rules.md 1).
 //!
 //! R is the fact and O our own delta. For a count Q with the base (B, O_B), others changed the stock
 //! level by D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each

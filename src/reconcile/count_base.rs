@@ -1,4 +1,4 @@
-//! Bases of counts with `counted_at`: the fact that the count is measured against (docs/rules.md 3).
+//! Bases of counts with `counted_at`: the fact that the count is measured against (docs/rules.md 1).
 //!
 //! For all other counts the database stores the base, including the match of an explicit `seen`. The trigger
 //! `outbox_after_insert` stores it at the insertion. `outbox_fix_bases_and_commit` stores it with the first

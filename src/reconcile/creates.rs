@@ -1,4 +1,4 @@
-//! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
+//! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 14).
 //!
 //! A name that exists is not created again. A name that exists afterwards is the effect of the change only
 //! if the preflight did not see its id. Names are compared by case key and as a whole, because the

@@ -1,4 +1,4 @@
-//! Settlement: the outcome of a request without an answer (docs/rules.md 7, 8).
+//! Settlement: the outcome of a request without an answer (docs/rules.md 4).
 //!
 //! *Took effect* may be decided at once. *Had no effect* needs two checks, both after a quiet time from the
 //! send. The platform may still execute a request that timed out, and a second request would then create a

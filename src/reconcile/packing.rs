@@ -4,7 +4,7 @@
 //! lower bound K = max(⌈n/25⌉, most entries of one SKU). Each call takes min(25, distinct SKUs) entries. SKUs
 //! with K entries left come first, because they must be in every remaining call. Urgent entries come next,
 //! then the SKUs with most entries left. SKUs are compared by case key, so that SKUs that differ in case only
-//! never share a call (docs/rules.md 12).
+//! never share a call (docs/rules.md 8).
 //!
 //! Two heaps replace sorting for each call, because a first backlog may have 100,000 entries.
 

@@ -1,4 +1,4 @@
-//! Decides if a read is a fact, and which accepted writes are checked (docs/rules.md 5, 6).
+//! Decides if a read is a fact, and which accepted writes are checked (docs/rules.md 3).
 //!
 //! A read that overlaps a write may show the quantity before or after the write. A late replica may show the
 //! old quantity after the write. Such a quantity, taken for a fact, would undo the write with the next

@@ -1,4 +1,4 @@
-//! Decides shipment changes, and shipment changes in doubt (docs/rules.md 22, 23).
+//! Decides shipment changes, and shipment changes in doubt (docs/rules.md 14).
 //!
 //! The platform ships *what is left* if a line or a quantity is not named, and has no idempotency key.
 //! Therefore the request names both, from a read just before the send. The exception is a whole order without a known

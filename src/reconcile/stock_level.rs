@@ -30,14 +30,14 @@ impl QuantityState {
 /// The knowledge of a stock level that a write depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockLevelKnowledge {
-    /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 4).
+    /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 2).
     Unread,
     Known(QuantityState),
-    /// A fresh fact that differs from the last accepted write; two reads agreed (docs/rules.md 11).
+    /// A fresh fact that differs from the last accepted write; two reads agreed (docs/rules.md 7).
     Disputed(QuantityState),
-    /// The product exists, without a link to this warehouse (docs/rules.md 11).
+    /// The product exists, without a link to this warehouse (docs/rules.md 7).
     Unlinked,
-    /// Several SKUs have the case key of the change's SKU, and none has its spelling (docs/rules.md 12).
+    /// Several SKUs have the case key of the change's SKU, and none has its spelling (docs/rules.md 8).
     AmbiguousSku(Vec<Sku>),
     /// A kit, by the platform's word: its quantity follows from its components.
     Kit,
@@ -55,7 +55,7 @@ code_enum! {
     }
 }
 
-/// The fact that a count is measured against (docs/rules.md 3).
+/// The fact that a count is measured against (docs/rules.md 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountBase {
     Known(QuantityState),
@@ -135,7 +135,7 @@ pub enum ChangeEffect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenState {
     Pending,
-    /// Waiting for the operator; a later count still cancels it (docs/rules.md 9).
+    /// Waiting for the operator; a later count still cancels it (docs/rules.md 5).
     Held,
 }
 

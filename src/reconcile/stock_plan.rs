@@ -1,4 +1,4 @@
-//! Decides one stock level (docs/rules.md 1, 9, 11, 12).
+//! Decides one stock level (docs/rules.md 1, 5, 7, 8).
 //!
 //! The latest count gives a quantity (`count.rs`), and every adjust created after that count is added.
 //! Without a count, adjusts are added to the fact. One entry completes all changes of a stock level, so only

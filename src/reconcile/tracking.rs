@@ -1,4 +1,4 @@
-//! Decides tracking changes, and tracking changes in doubt (docs/rules.md 24, 25).
+//! Decides tracking changes, and tracking changes in doubt (docs/rules.md 15, 16).
 //!
 //! Each item is judged by itself, after a fresh read. An item with the same number is done, and an item
 //! without a number is sent. Another number is a conflict: then nothing of the change is sent. The request

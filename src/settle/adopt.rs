@@ -1,7 +1,7 @@
 //! Adoption of a shipment that an operator names for a change in doubt.
 //!
 //! The shipment is read and compared with the content of the claim. It is adopted only if it matches and has
-//! no other owner (docs/rules.md 23).
+//! no other owner (docs/rules.md 14).
 
 use super::SettleRun;
 use crate::exec::JobError;

@@ -146,7 +146,7 @@ impl SettleRun<'_> {
 
     /// Commits that checks cannot decide the case. A shipment stays in doubt until an operator names it; other
     /// changes are held. The stock level of a quantity stays claimed, so its later changes wait for the decision
-    /// too (docs/rules.md 8).
+    /// too (docs/rules.md 4).
     ///
     /// Returns false if a change left the state in doubt in the meantime.
     async fn commit_undecided(

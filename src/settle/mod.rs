@@ -1,4 +1,4 @@
-//! `settle`: decides changes in doubt by checks at the platform (docs/rules.md 7, 8, 22, 23, 26).
+//! `settle`: decides changes in doubt by checks at the platform (docs/rules.md 4, 14).
 //!
 //! Each check is stored with its change. The judgement uses all checks since the send, so it is the same
 //! after a crash.

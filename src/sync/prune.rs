@@ -1,4 +1,4 @@
-//! `prune`: keeps the journal within its age and size (docs/rules.md 38).
+//! `prune`: keeps the journal within its age and size (docs/rules.md 22).
 //!
 //! First a snapshot is built beside the database from the last snapshot and the journal after it, never from
 //! the live mirror. Nothing is deleted unless the snapshot equals the live mirror row for row. The snapshot,

@@ -1,4 +1,4 @@
-//! Attribution of messages to the entries of a quantity update (docs/rules.md 19).
+//! Attribution of messages to the entries of a quantity update (docs/rules.md 12).
 //!
 //! The interface only states that a message is prefixed with the zero-based index of its entry. The spelling
 //! of the prefix is not documented, and a SKU may look like an index. A message is therefore used only under

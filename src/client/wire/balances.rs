@@ -1,7 +1,7 @@
 //! Stock balances: *Get product balances* and *Get products by SKU or UPC*, which answer the same record.
 //!
 //! Texts are borrowed from the body, because this is the one list whose speed matters. Only `Warehouses[]`
-//! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
+//! holds facts of stock levels (docs/rules.md 7). The product's `QuantityOnHand` is their sum as computed by
 //! the platform.
 
 use super::codec::lenient::{self, LenientObject};

@@ -65,7 +65,7 @@ pub fn create_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
 }
 
 /// Requests the replacement of a product by the platform's own body (*Update product*). The body must be the
-/// whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
+/// whole product with its ids, because omitted fields would be reset (docs/rules.md 9).
 pub fn update_product(body: &Value) -> Result<PlatformRequest, InvalidRequest> {
     let fields = RequestFields::from_body(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;

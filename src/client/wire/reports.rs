@@ -1,7 +1,7 @@
 //! Reports: *Get top-selling products by month*, *Business health* and *Work queue*.
 //!
 //! *Work queue* is cheap and has no parameters, so it is also the probe that proves a key
-//! (docs/rules.md 18, 34).
+//! (docs/rules.md 11).
 
 use super::codec::{DecodedAnswer, MalformedBody, PageParams, decode_list, lenient};
 use crate::client::PlatformRequest;

@@ -1,7 +1,7 @@
 //! Shipments and their items: *Get shipment line items* and *Create shipments*.
 //!
 //! Without lines or quantities *Create shipments* would ship all that is left of an order. Requests name both, because
-//! the remainder may have changed since it was read, or the whole of an order that has no shipment (docs/rules.md 23).
+//! the remainder may have changed since it was read, or the whole of an order that has no shipment (docs/rules.md 14).
 
 use super::codec::{RequestEcho, decode_list, decode_list_once, lenient};
 use super::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};

@@ -18,7 +18,7 @@ pub struct QuantityUpdate {
 }
 
 /// Requests new quantities (*Update quantity on hand*). Refuses an empty call, more than 25 entries, a
-/// quantity that cannot be written, and two SKUs with one case key (docs/rules.md 12).
+/// quantity that cannot be written, and two SKUs with one case key (docs/rules.md 8).
 pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<PlatformRequest, InvalidRequest> {
     let invalid =
         |field: String, why: String| InvalidRequest::new(Operation::UpdateQuantityOnHand, field, why);

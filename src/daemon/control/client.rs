@@ -1,4 +1,4 @@
-//! The client side of requests: calls to the platform on behalf of a command (docs/rules.md 32).
+//! The client side of requests: calls to the platform on behalf of a command (docs/rules.md 19).
 //!
 //! Only the holder of the lock calls the platform. Without a daemon the command takes the lock itself. Beside
 //! a daemon it leaves a request in the database and waits for the answer. The calls are journalled and

@@ -1,4 +1,4 @@
-//! Requests from commands to the daemon that runs beside them (docs/rules.md 32).
+//! Requests from commands to the daemon that runs beside them (docs/rules.md 19).
 //!
 //! [`client`] is the command's side and [`server`] the daemon's. A request and its answer are one row of the
 //! database.

@@ -1,4 +1,4 @@
-//! The daemon's side of requests from commands that run beside it (docs/rules.md 32).
+//! The daemon's side of requests from commands that run beside it (docs/rules.md 19).
 //!
 //! [`answer_request`] serves each request, in the daemon or in a command that took the lock ([`super::client`]). A
 //! new kind of request is a variant of [`ControlRequest`], its name in the table's CHECK, and an arm in [`answer_request`].

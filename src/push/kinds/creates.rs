@@ -2,7 +2,7 @@
 //! `listing_template.create`.
 //!
 //! A thing whose name exists already (by case key) is not created again. The ids seen in the preflight are
-//! stored with the claim, so that `settle` can tell a created thing from an older one (docs/rules.md 26). A
+//! stored with the claim, so that `settle` can tell a created thing from an older one (docs/rules.md 14). A
 //! call creates one thing.
 
 use super::entry::{CallChange, CallEntry, EntryContent, refusal_outcome, unmatched_outcome};

@@ -1,4 +1,4 @@
-//! `product.update`: a full PUT, including the product's quantities (docs/rules.md 13).
+//! `product.update`: a full PUT, including the product's quantities (docs/rules.md 9).
 //!
 //! It occupies all stock levels of its product: it waits for their writes, and they are not written while it
 //! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change

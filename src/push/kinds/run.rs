@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Limit of a preflight's age when its write has its reservation. An older preflight is repeated
-/// (docs/rules.md 4).
+/// (docs/rules.md 2).
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(60);
 
 pub(in crate::push) struct DeliveryRun {

@@ -1,6 +1,6 @@
 //! Links of a product to warehouses with their quantities, and its images.
 //!
-//! Implements docs/interface.md, *Create product*, rules 1 and 4. With multi-warehousing every warehouse of
+//! Implements docs/interface.md, *Create product*, rules 1 and 2. With multi-warehousing every warehouse of
 //! the company is linked, and the product's quantity is the sum of its links. A `QuantityOnHand` beside the
 //! links is ignored. Without multi-warehousing the stock of a product is a single number in the default
 //! warehouse's link; other links can exist and stay empty. The sum is the quantity in both cases.

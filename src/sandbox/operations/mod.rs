@@ -36,7 +36,7 @@ pub(crate) struct SandboxOperation {
     /// True if it changes data, and so runs in a transaction.
     pub(crate) writes: bool,
     /// True if an inactive key is answered 400 instead of
-    /// 403. See docs/interface.md, *Authentication*, rule 4.
+    /// 403. See docs/interface.md, *Authentication*, rule 2.
     pub(crate) answers_inactive_key_400: bool,
     pub(crate) handler: OperationHandler,
 }

@@ -53,7 +53,7 @@ impl CompanyAccounts {
     }
 
     /// Applies rule 1: the gateway key must be correct and the integration key known. A quantity update with
-    /// an unknown key is answered 400 (rule 4), without a key 403 like all operations.
+    /// an unknown key is answered 400 (rule 2), without a key 403 like all operations.
     pub(crate) fn identify_caller(
         &self,
         operation: &SandboxOperation,
@@ -70,7 +70,7 @@ impl CompanyAccounts {
 }
 
 impl CompanyAccount {
-    /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
+    /// Applies rules 1 to 4: a current subscription, and the application id of a marketplace application.
     pub(crate) fn check_permission(
         &self,
         operation: &SandboxOperation,

@@ -1,4 +1,4 @@
-//! Account binding of a database (docs/rules.md 21): its changes and facts are invalid in another account.
+//! Account binding of a database (docs/rules.md 13): its changes and facts are invalid in another account.
 //!
 //! The integration key names the account. Only its salted hash is stored, which shows a different
 //! key but does not reveal it.

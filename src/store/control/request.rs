@@ -1,4 +1,4 @@
-//! Requests of a command beside the daemon, and their answers (docs/rules.md 32).
+//! Requests of a command beside the daemon, and their answers (docs/rules.md 19).
 //!
 //! The command inserts a row, waits, takes the answer and deletes the row. The daemon answers each row at
 //! most once. The row of a command that ended early is deleted with the first answer after [`RETENTION`].

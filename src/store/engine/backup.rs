@@ -1,4 +1,4 @@
-//! Copies of the database: made during operation, verified and marked, and put back (docs/rules.md 20).
+//! Copies of the database: made during operation, verified and marked, and put back (docs/rules.md 13).
 //!
 //! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
 //! reader and the comparing reader see the same state. A copy is checked and compared with its

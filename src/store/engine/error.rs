@@ -84,7 +84,7 @@ pub enum StoreError {
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),
-    /// The disk has less free space than a claim requires (docs/rules.md 35).
+    /// The disk has less free space than a claim requires (docs/rules.md 20).
     #[error(
         "only {free_mib} MiB are free on the disk of {path}. Below {floor_mib} MiB no change is sent, because its \
          answer could not be stored. Free space; work continues by itself"

@@ -1,4 +1,4 @@
-//! Leadership of a server's schema: one daemon leads, the others stand by (docs/rules.md 41).
+//! Leadership of a server's schema: one daemon leads, the others stand by (docs/rules.md 23).
 //!
 //! The leader is the session whose id stands in the row of `journal_sequence`. Each write transaction of a daemon
 //! locks that row by its id, so a daemon that was replaced commits nothing more, however long it was paused. No

@@ -1,4 +1,4 @@
-//! Position file beside the database: one line that reveals a rolled-back database (docs/rules.md 20).
+//! Position file beside the database: one line that reveals a rolled-back database (docs/rules.md 13).
 //!
 //! It is written after a [`Durability::Full`](crate::store::Durability::Full) commit and not synced. It may
 //! therefore lag behind the database, for instance after a crash, but is never ahead of it. A database behind

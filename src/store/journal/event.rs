@@ -1,4 +1,4 @@
-//! Events of the journal: decisions, appended before their effects (docs/rules.md 37).
+//! Events of the journal: decisions, appended before their effects (docs/rules.md 21).
 //!
 //! All decisions are appended by one function: those of `settle`, of a person, of a brake's release
 //! and of a completely read list. The detail holds everything that a replay needs, because a replay

@@ -1,7 +1,7 @@
 //! Fact tables: the tables that replay, snapshots and the journal's diff work with.
 //!
 //! All columns of a fact table are compared, also those of later migrations, except those that
-//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. The list, and that of all other
+//! docs/rules.md 21 leaves out. Row ids are replaced by the platform's names. The list, and that of all other
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
 use crate::store::engine::error::SqlContext as _;

@@ -1,7 +1,7 @@
 //! Snapshots: all facts at a position, from which a replay begins if the journal before it is pruned.
 //!
 //! A snapshot holds the tables with their row ids, so entries applied after it find the same rows. It is
-//! taken of a replayed mirror, never of the live one (docs/rules.md 38).
+//! taken of a replayed mirror, never of the live one (docs/rules.md 22).
 
 use super::reader::unpack_text;
 use crate::journal::PackedBody;

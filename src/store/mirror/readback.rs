@@ -1,4 +1,4 @@
-//! Accepted writes and the quantities that the platform shows afterwards (docs/rules.md 5, 6, 11).
+//! Accepted writes and the quantities that the platform shows afterwards (docs/rules.md 3, 7).
 //!
 //! Every read of balances is judged here. A value is not taken as a fact if the read overlaps a write or a
 //! stale replica may have answered. A difference on which two checks agree is a mismatch. Both follow from

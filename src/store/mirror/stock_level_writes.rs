@@ -2,7 +2,7 @@
 //!
 //! The writes of a call follow from its request and the facts at its claim. A replay therefore finds the same
 //! stock levels and the same `before`. A decision ends a write in doubt, so its event is appended for each
-//! stock level before the stock level changes (docs/rules.md 37).
+//! stock level before the stock level changes (docs/rules.md 21).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
 use crate::model::{

@@ -345,7 +345,7 @@ impl WriteTransaction {
     }
 
     /// Fixes the base of counts without a recent one, and commits: it is the first read after the count's
-    /// insertion, if it came within `max_base_age_ms` (docs/rules.md 3).
+    /// insertion, if it came within `max_base_age_ms` (docs/rules.md 1).
     pub async fn outbox_fix_bases_and_commit(
         self,
         read: ExchangeId,

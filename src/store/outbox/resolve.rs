@@ -1,4 +1,4 @@
-//! Resolution of a change by a person: an event, then its effect, in one transaction (docs/rules.md 37).
+//! Resolution of a change by a person: an event, then its effect, in one transaction (docs/rules.md 21).
 //!
 //! `outbox` decides the effect of each resolution; this module applies it. The daemon is notified by the
 //! event and acts at once. All changes of one entry (one stock level in one call) share the outcome.

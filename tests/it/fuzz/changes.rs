@@ -303,7 +303,7 @@ async fn sent(shop: &mut Option<(Shop, u32)>, request: &PlatformRequest, body: &
         }
         _ => BTreeSet::new(),
     };
-    // The preflight would find it, so it is not created again (docs/rules.md 26).
+    // The preflight would find it, so it is not created again (docs/rules.md 14).
     if body.sku().is_some_and(|sku| skus.contains(&sku.case_key())) {
         return;
     }

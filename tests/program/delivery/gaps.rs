@@ -123,7 +123,7 @@ async fn a_page_before_a_push_that_is_too_large_is_asked_for_in_halves() {
     assert!(dock.calls(BALANCES) > 2, "four at once, then two and two");
 }
 
-/// A call is planned when it has its reservation, not when it begins to wait for one (docs/rules.md 4).
+/// A call is planned when it has its reservation, not when it begins to wait for one (docs/rules.md 2).
 #[tokio::test]
 async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
     let dock = Dock::open().await;

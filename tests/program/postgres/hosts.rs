@@ -230,7 +230,7 @@ impl Inserting {
 /// Time for the rest of the changes. A create in doubt is sent again after ten quiet minutes only.
 const CALM: Duration = Duration::from_secs(780);
 /// SQL: a change that is not applied. A shipment that arrived without its answer stays in doubt, because it may be
-/// another's (docs/rules.md 23).
+/// another's (docs/rules.md 14).
 const NOT_APPLIED: &str = "state <> 'applied' AND reason IS DISTINCT FROM 'landed_or_another'";
 
 /// Waits until every change is applied but for a shipment that may be another's, and asserts that each quantity was

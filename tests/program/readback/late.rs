@@ -1,5 +1,5 @@
 //! A late replica: a first read after a write that shows the quantity before the write decides nothing
-//! (docs/rules.md 6).
+//! (docs/rules.md 3).
 
 use super::between::Scene;
 use super::support::{A_MOMENT, BALANCES, UPDATE};

@@ -27,7 +27,7 @@ impl WriteOutcome {
     }
 }
 
-/// Part of an echoed request by which the records of an answer are matched (docs/rules.md 22).
+/// Part of an echoed request by which the records of an answer are matched (docs/rules.md 14).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct RequestEcho {
     #[serde(rename = "OrderId", default, deserialize_with = "lenient::opt")]

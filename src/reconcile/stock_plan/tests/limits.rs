@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// Covers docs/rules.md 3: a base is fixed once, and without a base no drift exists.
+/// Covers docs/rules.md 1: a base is fixed once, and without a base no drift exists.
 #[test]
 fn a_count_without_a_base_waits_or_is_held_unless_the_count_wins_anyway() {
     use CountBase::{Awaited, Missed, Unsure};
@@ -43,7 +43,7 @@ fn a_decision_on_a_conflict_is_applied() {
         .gives("write 47 -> 45; 1 counted 46 while the platform showed 48, 1 sold since: 45");
 }
 
-/// Covers docs/rules.md 9: only the result is tested, the culprit is held alone, a later count supersedes it.
+/// Covers docs/rules.md 5: only the result is tested, the culprit is held alone, a later count supersedes it.
 #[test]
 fn only_the_change_that_drives_a_stock_level_below_zero_is_held() {
     merge_case("adjust -70 at 50", (50, 0), [adjust(1, -70)])
@@ -77,7 +77,7 @@ fn only_the_change_that_drives_a_stock_level_below_zero_is_held() {
         .gives("nothing; 1 held too_large, mine 2147483648 theirs 2147483647");
 }
 
-/// Covers docs/rules.md 4, 11 and 12: the conditions before a write to a stock level.
+/// Covers docs/rules.md 2, 7, 8: the conditions before a write to a stock level.
 #[test]
 fn what_the_service_does_not_know_is_not_written() {
     use StockLevelKnowledge::{AmbiguousSku, Disputed, Kit, Unlinked, Unread};

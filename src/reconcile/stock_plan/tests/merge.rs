@@ -63,7 +63,7 @@ fn adjusts_add_up_on_the_fact() {
         .gives("agreed 10; 1 adjust +0 on 10: 10");
 }
 
-/// Covers docs/rules.md 1 and 3: the adjusts that a count includes, and those added to it.
+/// Covers docs/rules.md 1: the adjusts that a count includes, and those added to it.
 #[test]
 fn a_count_includes_what_was_created_before_it_and_nothing_after() {
     merge_case("set, then adjust: one entry", (20, 0), [set(1, 30, 20), adjust(2, 5)])
@@ -97,7 +97,7 @@ fn a_count_includes_what_was_created_before_it_and_nothing_after() {
     .gives("write 50 -> 44; 1 counted 47 while the platform showed 50: 47; 2 adjust -3 on 47: 44");
 }
 
-/// Covers docs/rules.md 1 and 3: the latest count is effective.
+/// Covers docs/rules.md 1: the latest count is effective.
 #[test]
 fn a_later_count_supersedes_the_earlier() {
     merge_case("two counts", (50, 0), [set(1, 40, 50), set(2, 47, 50)])

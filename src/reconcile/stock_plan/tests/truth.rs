@@ -1,4 +1,4 @@
-//! Property test of docs/rules.md 1, 2 and 10: each push gives the platform the units on the shelf.
+//! Property test of docs/rules.md 1 and 6: each push gives the platform the units on the shelf.
 //!
 //! The order of sales, moves, counts and pushes is arbitrary.
 

@@ -5,8 +5,8 @@
 //! record's is skipped (`page.rs`). Of the others only the differences are written.
 //!
 //! A stock level keeps its older fact and that fact's age if a write overlaps the read: claimed, or finished
-//! after this request was sent. The answer may be older than the write (docs/rules.md 5). It also keeps them if
-//! it shows the value from before its last write, until a second check agrees (docs/rules.md 6, `readback.rs`).
+//! after this request was sent. The answer may be older than the write (docs/rules.md 3). It also keeps them if
+//! it shows the value from before its last write, until a second check agrees (docs/rules.md 3, `readback.rs`).
 
 pub(in crate::store) mod absence;
 pub(in crate::store) mod history;

@@ -57,7 +57,7 @@ pub(super) struct PageMembers<'a> {
     pub(super) skus: Vec<&'a Sku>,
     /// Index into `skus` for each record.
     sku_indexes: Vec<usize>,
-    /// Requested SKU and the spelling under which it came (docs/rules.md 12).
+    /// Requested SKU and the spelling under which it came (docs/rules.md 8).
     pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
     /// Requested SKUs that came under no spelling.
     pub(super) absent: Vec<Sku>,
