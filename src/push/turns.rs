@@ -49,7 +49,7 @@ impl PushRun<'_> {
             if waits || self.pipeline.is_in_flight() {
                 break;
             }
-            self.end_drain().await?;
+            self.end_drain();
         }
         self.start_others();
         Ok(())
@@ -61,24 +61,22 @@ impl PushRun<'_> {
         self.drain_error.is_none() && !self.is_cut_off && !is_held()
     }
 
-    /// Ends the drain, unless a change can be decided now, or none of the window could move and others are behind
-    /// it. The next run delivers those behind a window that moved, so that other jobs have their turn.
-    async fn end_drain(&mut self) -> Result<(), JobError> {
+    /// Ends the drain, unless none of the window could move and others are behind it. The next run delivers those
+    /// behind a window that moved, so that other jobs have their turn.
+    fn end_drain(&mut self) {
         self.wait_end = self.delay_end().filter(|_| self.drain_error.is_none() && !self.is_cut_off);
         // SKUs that are not tried again stay so for this run; all else starts anew.
         let given_up = std::mem::take(&mut self.pipeline.given_up);
         self.pipeline = PushPipeline { given_up, ..PushPipeline::default() };
-        if self.drain_error.is_none() {
-            if let Some(end) = self.window_end.filter(|_| !self.is_cut_off) {
-                if self.summary.moved() == self.moved_before {
-                    self.window_after = end;
-                    return Ok(());
-                }
-                self.has_more = true;
+        let may_go_on = self.drain_error.is_none() && !self.is_cut_off;
+        if let Some(end) = self.window_end.filter(|_| may_go_on) {
+            if self.summary.moved() == self.moved_before {
+                self.window_after = end;
+                return;
             }
+            self.has_more = true;
         }
         self.is_drained = true;
-        Ok(())
     }
 
     /// Starts a turn of the other changes if none is in flight: of the shipments beside a drain, else of all.
