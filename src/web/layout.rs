@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Rows of a page of a list.
-pub(super) const ROWS_SHOWN: usize = 200;
+pub(super) const ROWS_SHOWN: u32 = 200;
 const SECTIONS: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/stock", "Stock"),

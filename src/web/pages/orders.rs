@@ -22,8 +22,9 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
     let shows_closed = request.query.get("closed").is_some();
     rows.retain(|row| row.order_id > after && (shows_closed || row.state(now) != OrderState::Closed));
     rows.sort_by_key(|row| row.order_id);
-    let next = (rows.len() > ROWS_SHOWN).then(|| rows.get(ROWS_SHOWN - 1).map(|row| row.order_id)).flatten();
-    rows.truncate(ROWS_SHOWN);
+    let shown = ROWS_SHOWN as usize;
+    let next = (rows.len() > shown).then(|| rows.get(shown - 1).map(|row| row.order_id)).flatten();
+    rows.truncate(shown);
     let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
     let to_pick = web.store.units_to_pick().await?;
     let body = || {

@@ -24,12 +24,14 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
     let kind = request.query.code::<ChangeKind>("kind")?;
     let reason = request.query.given("reason");
     let after = request.query.number("after")?.unwrap_or(0);
+    // Without a filter the open and the rejected ones are shown.
     let shown: &[ChangeState] = state.as_ref().map_or(&STATE_ORDER[..5], std::slice::from_ref);
     let mut rows = Vec::new();
     for state in shown {
         rows.extend(load_state(&web, *state, kind, reason, after).await?);
     }
-    let next = state.filter(|_| rows.len() >= ROWS_SHOWN).and_then(|_| rows.last()).map(|row| row.id.0);
+    let next =
+        state.filter(|_| rows.len() >= ROWS_SHOWN as usize).and_then(|_| rows.last()).map(|row| row.id.0);
     let order = |row: &ChangeRow| (state_rank(row.state), row.reason.clone(), row.id);
     rows.sort_by_cached_key(order);
     let now = web.now();
@@ -58,10 +60,10 @@ async fn load_state(
     if matches!(state, ChangeState::Applied | ChangeState::Cancelled) {
         let states = vec![state];
         let kind = kind.map(str::to_owned);
-        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN as u32, ..OutboxFilter::default() };
+        let filter = OutboxFilter { states, kind, limit: ROWS_SHOWN, ..OutboxFilter::default() };
         return Ok(web.store.outbox_list(&filter).await?);
     }
-    Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN as u32).await?)
+    Ok(web.store.outbox_oldest(state.as_str(), reason, kind, after, ROWS_SHOWN).await?)
 }
 
 fn filter_form(request: &PageRequest) -> Markup {

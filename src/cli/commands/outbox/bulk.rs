@@ -76,7 +76,8 @@ pub(super) async fn decide_named(
 async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDecision) -> CommandResult {
     let store = context.open_store().await?;
     let filter = args.filter.filter(context, &store, decision.states()).await?;
-    let filter = OutboxFilter { is_open: true, limit: SHOWN_MAX as u32, ..filter };
+    let limit = u32::try_from(SHOWN_MAX).unwrap_or(u32::MAX);
+    let filter = OutboxFilter { is_open: true, limit, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
     let (count, verb, past) = (counted(keys.len(), "change"), decision.verb(), decision.past());
     let states: Vec<&str> = decision.states().iter().map(|state| state.as_str()).collect();
