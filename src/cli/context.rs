@@ -1,9 +1,9 @@
 //! The context of a command: the configuration, its database, the clock.
 
+use super::CommandFailure;
 use super::decider::command_line_user;
 use super::output::print_error;
 use super::wait_notes::with_wait_notes;
-use super::{CommandFailure, local_time};
 use crate::config::Config;
 use crate::daemon::{ControlError, ControlRequest, SystemClock, send_control_request};
 use crate::model::{Clock, Timestamp};
@@ -35,11 +35,6 @@ impl CliContext {
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock().now()
-    }
-
-    /// Reads a time of an argument, which is local unless it names a zone.
-    pub(super) fn parse_time(&self, text: &str) -> Result<Timestamp, CommandFailure> {
-        local_time::parse_any_time(text, self.now()).map_err(CommandFailure::usage)
     }
 
     /// Returns the configuration file: the named one, or the first default that exists.
@@ -101,10 +96,6 @@ impl CliContext {
     ) -> Result<Result<T, ControlError>, CommandFailure> {
         let asked = send_control_request(self.config()?, Arc::new(self.clock()), request);
         Ok(with_wait_notes(self, asked).await)
-    }
-
-    pub(super) fn new_change_key(&self) -> String {
-        format!("cli-{}-{}", self.now().to_rfc3339(), std::process::id())
     }
 }
 

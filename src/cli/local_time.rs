@@ -72,12 +72,6 @@ pub(super) fn local_time(at: Timestamp) -> String {
     }
 }
 
-/// Returns a time of the database, which is RFC 3339 in UTC, for people. Another text stays.
-pub(super) fn local_text(time: impl AsRef<str>) -> String {
-    let time = time.as_ref();
-    Timestamp::parse(time).map_or_else(|| time.to_owned(), local_time)
-}
-
 pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
     let mut text = String::new();
     for part in sentence_parts(sentence.as_ref()) {
@@ -320,13 +314,12 @@ mod tests {
     #[test]
     fn a_sentence_keeps_its_keys() {
         let at = "2026-11-22T05:27:23.067Z";
-        let shown = local_text(at);
+        let shown = local_time(Timestamp::parse(at).unwrap());
         assert_ne!(shown, at);
         let sentence = format!("`cli-{at}-7` waits until {at}, since {at}; see: tallyd outbox show {at}");
         let expected =
             format!("`cli-{at}-7` waits until {shown}, since {shown}; see: tallyd outbox show {at}");
         assert_eq!(local_sentence(&sentence), expected);
-        assert_eq!(local_text("never"), "never");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::{ChangeToQueue, FileChangeArgs};
 use crate::cli::CommandFailure;
-use crate::cli::local_time::local_text;
+use crate::cli::local_time::local_sentence;
 use crate::cli::output::NAMED_MAX;
 use crate::model::case_key;
 use crate::outbox::{ChangeBody, QuantitySet, TrackingSubmit, content_digest, derived_key};
@@ -66,9 +66,9 @@ pub(super) async fn line_keys(
     }
     if let Some((key, at)) = write.outbox_first_import(&whole).await? {
         let first = key.rsplitn(4, ':').nth(3).unwrap_or(&key);
-        let at = local_text(at);
+        let at = local_sentence(format!("at {at}"));
         return refusal(format!(
-            "the same lines were imported at {at} from {first}; nothing was queued. If all of them are to be done once more, \
+            "the same lines were imported {at} from {first}; nothing was queued. If all of them are to be done once more, \
              add --again"
         ));
     }

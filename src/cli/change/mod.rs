@@ -101,7 +101,7 @@ pub(super) async fn queue_change(
     args: ChangeArgs,
     unknown: UnknownArgs,
 ) -> CommandResult {
-    let key = args.key.unwrap_or_else(|| context.new_change_key());
+    let key = args.key.unwrap_or_else(|| format!("cli-{}-{}", context.now(), std::process::id()));
     let change = ChangeToQueue::typed(key, kind, body.to_string());
     let subjects = [change.parsed_body()?];
     let store = context.open_or_create_store().await?;

@@ -1,6 +1,7 @@
 //! `replay`: rebuilds the mirror from the journal, offline; exit 3 if a row differs from the live mirror.
 
 use crate::cli::context::CliContext;
+use crate::cli::local_time::parse_any_time;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::{NAMED_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
@@ -24,7 +25,8 @@ pub(in crate::cli) struct ReplayArgs {
 }
 
 pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArgs) -> CommandResult {
-    let until = args.until.as_deref().map(|text| context.parse_time(text)).transpose()?;
+    let until = args.until.as_deref().map(|text| parse_any_time(text, context.now()));
+    let until = until.transpose().map_err(CommandFailure::usage)?;
     if args.into.exists() {
         let file = args.into.display();
         return Err(CommandFailure::usage(format!("{file} exists already; name a new file")));
