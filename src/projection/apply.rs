@@ -10,8 +10,7 @@ use crate::journal::ExchangeOutcome;
 use crate::model::{Position, Timestamp};
 use crate::projection::{self, ProjectionError};
 use crate::store::{
-    HISTORY_PRUNED, JournalEntry, JournalEvent, LIST_COMPLETE, LIST_MISSING, PlatformList, RecordedEnd,
-    RecordedRequest, SKU_DISCOVERED, StoreError, WRITE_ENDED, WRITE_TOOK_EFFECT, WriteTransaction,
+    JournalEntry, PlatformList, RecordedEnd, RecordedRequest, StoreError, WriteTransaction,
 };
 
 /// Version of the projection with its records and decoders (docs/rules.md 21). It must grow with each change
@@ -34,7 +33,10 @@ pub(super) async fn apply_entry(
                 ApplyError::Store(error) => error.into(),
             })?;
         }
-        JournalEntry::Event(event) => apply_event(write, event).await?,
+        JournalEntry::Event(event) => {
+            let (at, detail) = (Timestamp(event.at_ms), event.detail.as_deref());
+            write.apply_event((Position(event.position), at), &event.kind, &event.subject, detail).await?;
+        }
         JournalEntry::Reapplied(request, end, _) => apply_again(write, request, end).await?,
     }
     Ok(())
@@ -222,20 +224,4 @@ async fn apply_read_answer(
         | ParsedRequest::NewTemplate => {}
     }
     Ok(())
-}
-
-async fn apply_event(write: &mut WriteTransaction, event: &JournalEvent) -> Result<(), StoreError> {
-    let detail = event.detail.as_deref().unwrap_or("null");
-    match event.kind.as_str() {
-        LIST_MISSING | LIST_COMPLETE => {
-            write.apply_list_event(&event.kind, &event.subject, detail, Timestamp(event.at_ms)).await
-        }
-        WRITE_TOOK_EFFECT | WRITE_ENDED => {
-            write.apply_write_event(&event.kind, detail, Position(event.position)).await
-        }
-        HISTORY_PRUNED => write.apply_history_event(detail).await,
-        SKU_DISCOVERED => write.apply_discovered_sku_event(&event.subject, detail).await,
-        // All other events change no facts.
-        _ => Ok(()),
-    }
 }

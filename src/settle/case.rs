@@ -31,8 +31,6 @@ pub(super) struct InDoubtCase {
     /// Key of the first change, for the journal.
     pub(super) key: String,
     pub(super) exchange: ExchangeId,
-    /// Time at which the request was sent, by the calendar of that time.
-    pub(super) sent_at: Timestamp,
     /// The time of the request by the present calendar; the quiet time starts there.
     quiet_from: Timestamp,
     pub(super) request: InDoubtRequest,
@@ -146,7 +144,6 @@ pub(super) async fn load_cases(
             changes: vec![row.id],
             key: row.key.to_string(),
             exchange: ExchangeId(row.exchange_id),
-            sent_at: Timestamp(row.sent_ms),
             quiet_from: calendar.to_calendar(row.sent_ms, row.sent_moment),
             request: parse_request(row, &entries).unwrap_or(InDoubtRequest::Unreadable),
             reason: row.reason.clone(),

@@ -75,7 +75,7 @@ impl SettleRun<'_> {
             return Ok(false);
         };
         if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
-            write.stock_level_write_took_effect(case.exchange, case.sent_at, level, now).await?;
+            write.stock_level_write_decide(case.exchange, level, true, now).await?;
         }
         if let InDoubtRequest::Create { body: ChangeBody::ProductCreate(create), .. } = &case.request {
             write.discovered_sku_created(case.exchange, &create.sku, now).await?;
@@ -128,7 +128,7 @@ impl SettleRun<'_> {
             return Ok(false);
         };
         if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
-            write.stock_level_write_had_no_effect(case.exchange, level, now).await?;
+            write.stock_level_write_decide(case.exchange, level, false, now).await?;
         }
         if let InDoubtRequest::Update(claim) = &case.request {
             let why = "the answer was lost, and the product is unchanged";
@@ -174,7 +174,7 @@ impl SettleRun<'_> {
             // The update changed no quantity and is no longer in flight, so the stock levels of its product are
             // released.
             for level in write.stock_level_writes_open(case.exchange).await? {
-                write.stock_level_write_had_no_effect(case.exchange, &level, now).await?;
+                write.stock_level_write_decide(case.exchange, &level, false, now).await?;
             }
         }
         write.commit().await?;

@@ -1069,10 +1069,9 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
             let done = match way {
                 "applied" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &levels).await,
                 "not done" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &[]).await,
-                "landed" => {
-                    write.stock_level_write_took_effect(exchange, Timestamp(T0), &level, Timestamp(T0)).await
+                way => {
+                    write.stock_level_write_decide(exchange, &level, way == "landed", Timestamp(T0)).await
                 }
-                _ => write.stock_level_write_had_no_effect(exchange, &level, Timestamp(T0)).await,
             };
             done.unwrap();
             let verdict = tallyd::store::ChangeOutcome::new(1.into(), ChangeState::Applied, None, way);

@@ -1,10 +1,14 @@
 //! Events of the journal: decisions, appended before their effects (docs/rules.md 21).
 //!
-//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release
-//! and of a completely read list. The detail holds everything that a replay needs, because a replay
-//! reads neither changes nor the clock.
+//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release and of a
+//! completely read list. A decision about facts is applied by its event, live as in a replay, so the detail
+//! holds everything that a replay needs.
 
 use crate::model::{Position, Timestamp};
+use crate::store::mirror::balances::history::HISTORY_PRUNED;
+use crate::store::mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING};
+use crate::store::mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
+use crate::store::mirror::tracked_skus::SKU_DISCOVERED;
 use crate::store::{Result, Store, WriteTransaction};
 
 /// Event of a person's decision on a change; it notifies the daemon.
@@ -43,5 +47,35 @@ impl WriteTransaction {
         let decider = self.decider.clone();
         let values = (position.0, at.0, kind, subject, detail, decider.as_deref());
         self.execute(sql, values, "store an event").await.map(|_| position)
+    }
+
+    /// Appends a decision about facts, and applies it as a replay does.
+    pub(in crate::store) async fn fact_decide(
+        &mut self,
+        at: Timestamp,
+        kind: &str,
+        subject: &str,
+        detail: Option<&str>,
+    ) -> Result<()> {
+        let position = self.event_append(at, kind, subject, detail).await?;
+        self.apply_event((position, at), kind, subject, detail).await
+    }
+
+    /// Applies an event to the facts; most events change none.
+    pub(crate) async fn apply_event(
+        &mut self,
+        (position, at): (Position, Timestamp),
+        kind: &str,
+        subject: &str,
+        detail: Option<&str>,
+    ) -> Result<()> {
+        let detail = detail.unwrap_or("null");
+        match kind {
+            LIST_MISSING | LIST_COMPLETE => self.apply_list_event(kind, subject, detail, at).await,
+            WRITE_TOOK_EFFECT | WRITE_ENDED => self.apply_write_event(kind, detail, position).await,
+            HISTORY_PRUNED => self.apply_history_event(detail).await,
+            SKU_DISCOVERED => self.apply_discovered_sku_event(subject, detail).await,
+            _ => Ok(()),
+        }
     }
 }

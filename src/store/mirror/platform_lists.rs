@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
-pub(crate) const LIST_MISSING: &str = "missing";
+pub(in crate::store) const LIST_MISSING: &str = "missing";
 /// Event of a shipment whose items are all known.
-pub(crate) const LIST_COMPLETE: &str = "complete";
+pub(in crate::store) const LIST_COMPLETE: &str = "complete";
 
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,17 +203,20 @@ impl WriteTransaction {
         let missing: Vec<i64> =
             self.fetch_column(AssertSqlSafe(sql), values, "find the missing records of a list").await?;
         if !missing.is_empty() {
-            self.event_append(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&missing))).await?;
-            self.list_mark_missing(list, &json_rows(&missing), at).await?;
+            self.fact_decide(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&missing))).await?;
         }
         if let PlatformList::ShipmentItems(shipment) = list {
-            self.shipment_complete(shipment, at).await?;
+            let sql = "SELECT is_complete FROM shipment WHERE id = $1";
+            let is_complete: Vec<bool> = self.fetch_column(sql, (shipment,), "read a shipment").await?;
+            if is_complete == [false] {
+                self.fact_decide(at, LIST_COMPLETE, &list.event_subject(), None).await?;
+            }
         }
         Ok(missing.len() as u64)
     }
 
-    /// Applies an event of a list in a replay.
-    pub(crate) async fn apply_list_event(
+    /// Applies an event of a list.
+    pub(in crate::store) async fn apply_list_event(
         &mut self,
         kind: &str,
         subject: &str,
@@ -221,35 +224,20 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         match (PlatformList::from_subject(subject), kind) {
-            (Some(list), LIST_MISSING) => self.list_mark_missing(list, detail, at).await,
-            (Some(PlatformList::ShipmentItems(shipment)), _) => self.shipment_complete_apply(shipment).await,
+            (Some(list), LIST_MISSING) => {
+                let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
+                let sql = format!(
+                    "UPDATE {table} SET missing_since_ms = $3 \
+                     WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"
+                );
+                let values = (owner, detail, at.0);
+                self.execute(AssertSqlSafe(sql), values, "mark the missing records of a list").await
+            }
+            (Some(PlatformList::ShipmentItems(shipment)), _) => {
+                let sql = "UPDATE shipment SET is_complete = TRUE WHERE id = $1";
+                self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
+            }
             _ => Err(StoreError::UnknownValue("an event of a list", subject.to_owned())),
         }
-    }
-
-    async fn list_mark_missing(&mut self, list: PlatformList, missing: &str, at: Timestamp) -> Result<()> {
-        let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
-        let sql = format!(
-            "UPDATE {table} SET missing_since_ms = $3 \
-             WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"
-        );
-        self.execute(AssertSqlSafe(sql), (owner, missing, at.0), "mark the missing records of a list").await
-    }
-
-    /// Records that all items of the shipment are known, with an event if that is new.
-    async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<()> {
-        let sql = "SELECT is_complete FROM shipment WHERE id = $1";
-        let is_complete: Vec<bool> = self.fetch_column(sql, (shipment,), "read a shipment").await?;
-        if is_complete != [false] {
-            return Ok(());
-        }
-        self.event_append(at, LIST_COMPLETE, &PlatformList::ShipmentItems(shipment).event_subject(), None)
-            .await?;
-        self.shipment_complete_apply(shipment).await
-    }
-
-    async fn shipment_complete_apply(&mut self, shipment: ShipmentId) -> Result<()> {
-        let sql = "UPDATE shipment SET is_complete = TRUE WHERE id = $1";
-        self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
     }
 }

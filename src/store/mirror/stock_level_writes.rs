@@ -1,8 +1,8 @@
 //! Stock levels written by a call, and the end of a write in doubt without its answer.
 //!
 //! The writes of a call follow from its request and the facts at its claim. A replay therefore finds the same
-//! stock levels and the same `before`. A decision ends a write in doubt, so its event is appended for each
-//! stock level before the stock level changes (docs/rules.md 21).
+//! stock levels and the same `before`. A decision ends a write in doubt, by an event for each stock level
+//! (docs/rules.md 21).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
 use crate::model::{
@@ -15,14 +15,14 @@ use sqlx_macros::FromRow;
 use std::collections::BTreeMap;
 
 /// Event of a write in doubt that took effect.
-pub(crate) const WRITE_TOOK_EFFECT: &str = "write.took_effect";
+pub(in crate::store) const WRITE_TOOK_EFFECT: &str = "write.took_effect";
 /// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
-pub(crate) const WRITE_ENDED: &str = "write.ended";
+pub(in crate::store) const WRITE_ENDED: &str = "write.ended";
 
 #[derive(FromRow)]
 struct OpenWriteRow {
     exchange_id: i64,
-    /// Time of the send, for the event of a replay only.
+    /// Time of the send, for an event only.
     #[sqlx(default)]
     sent_ms: i64,
     #[sqlx(flatten)]
@@ -80,35 +80,29 @@ impl WriteTransaction {
         self.fetch_all(sql, (exchange.0,), "read the open writes of a call").await
     }
 
-    /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
-    /// own delta. Does nothing if the write has ended.
-    pub async fn stock_level_write_took_effect(
-        &mut self,
-        exchange: ExchangeId,
-        sent_at: Timestamp,
-        write: &StockLevelWrite,
-        at: Timestamp,
-    ) -> Result<()> {
-        if !self.stock_level_write_is_open(exchange, write).await? {
-            return Ok(());
-        }
-        let ended = self.stock_level_write_event(WRITE_TOOK_EFFECT, exchange, write, at).await?;
-        self.stock_levels_written(exchange, sent_at, std::slice::from_ref(write)).await?;
-        self.stock_level_write_end(exchange, write, ended).await
-    }
-
-    /// Ends a write in doubt that had no effect; the fact stays. Does nothing if the write has ended.
-    pub async fn stock_level_write_had_no_effect(
+    /// Ends a write in doubt. If it took effect, its quantity becomes the fact as of the send and counts in the
+    /// own delta; otherwise the fact stays. Does nothing if the write has ended.
+    pub async fn stock_level_write_decide(
         &mut self,
         exchange: ExchangeId,
         write: &StockLevelWrite,
+        took_effect: bool,
         at: Timestamp,
     ) -> Result<()> {
-        if !self.stock_level_write_is_open(exchange, write).await? {
-            return Ok(());
-        }
-        let ended = self.stock_level_write_event(WRITE_ENDED, exchange, write, at).await?;
-        self.stock_level_write_end(exchange, write, ended).await
+        // An event has the platform's names, because a replay has other row ids.
+        let sql = "SELECT p.sku, e.sent_ms FROM stock_level_write w JOIN product p ON p.id = w.product \
+                   JOIN exchange e ON e.id = w.exchange_id \
+                   WHERE w.exchange_id = $1 AND w.product = $2 AND w.warehouse_id = $3 AND w.ended IS NULL";
+        let values = (exchange, write.product, write.warehouse_id);
+        let open = self.fetch_optional(sql, values, "read the open write of a stock level").await?;
+        let Some::<(String, i64)>((sku, sent_ms)) = open else { return Ok(()) };
+        let detail = value!({
+            "exchange_id": exchange, "sent_ms": sent_ms, "sku": sku, "warehouse_id": write.warehouse_id,
+            "before": write.before, "written": write.written,
+        });
+        let kind = if took_effect { WRITE_TOOK_EFFECT } else { WRITE_ENDED };
+        let subject = format!("{sku} @{}", write.warehouse_id);
+        self.fact_decide(at, kind, &subject, Some(&detail.to_string())).await
     }
 
     /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
@@ -124,18 +118,13 @@ impl WriteTransaction {
         let orphaned: Vec<OpenWriteRow> =
             self.fetch_all(sql, (), "find the open writes without an undecided change").await?;
         for row in orphaned {
-            self.stock_level_write_had_no_effect(ExchangeId(row.exchange_id), &row.write, at).await?;
+            self.stock_level_write_decide(ExchangeId(row.exchange_id), &row.write, false, at).await?;
         }
         Ok(())
     }
 
-    /// Applies the event of a stock level in a replay.
-    pub(crate) async fn apply_write_event(
-        &mut self,
-        kind: &str,
-        detail: &str,
-        position: Position,
-    ) -> Result<()> {
+    /// Applies the end of a write in doubt.
+    pub(in crate::store) async fn apply_write_event(&mut self, kind: &str, detail: &str, ended: Position) -> Result<()> {
         let sql = "SELECT w.exchange_id, CAST($1->>'sent_ms' AS BIGINT) AS sent_ms, w.product, w.warehouse_id, \
                        w.before, w.written \
                    FROM product p JOIN stock_level_write w ON w.product = p.id \
@@ -145,50 +134,13 @@ impl WriteTransaction {
         let found: Option<OpenWriteRow> =
             self.fetch_optional(sql, (detail,), "find the stock level of an event").await?;
         let Some(OpenWriteRow { exchange_id, sent_ms, write }) = found else { return Ok(()) };
-        let exchange = ExchangeId(exchange_id);
         if kind == WRITE_TOOK_EFFECT {
-            self.stock_levels_written(exchange, Timestamp(sent_ms), std::slice::from_ref(&write)).await?;
+            let written = std::slice::from_ref(&write);
+            self.stock_levels_written(ExchangeId(exchange_id), Timestamp(sent_ms), written).await?;
         }
-        self.stock_level_write_end(exchange, &write, position).await
-    }
-
-    async fn stock_level_write_is_open(
-        &mut self,
-        exchange: ExchangeId,
-        write: &StockLevelWrite,
-    ) -> Result<bool> {
-        let open = self.stock_level_writes_open(exchange).await?;
-        Ok(open.iter().any(|open| open.is_same_stock_level(write)))
-    }
-
-    async fn stock_level_write_end(
-        &mut self,
-        exchange: ExchangeId,
-        write: &StockLevelWrite,
-        ended: Position,
-    ) -> Result<()> {
         let sql = "UPDATE stock_level_write SET ended = $4 \
                    WHERE exchange_id = $1 AND product = $2 AND warehouse_id = $3 AND ended IS NULL";
-        let values = (exchange.0, write.product, write.warehouse_id, ended.0);
+        let values = (exchange_id, write.product, write.warehouse_id, ended);
         self.execute(sql, values, "end the write of a stock level").await
-    }
-
-    /// Appends an event with the platform's names, because a replay has other row ids.
-    async fn stock_level_write_event(
-        &mut self,
-        kind: &str,
-        exchange: ExchangeId,
-        write: &StockLevelWrite,
-        at: Timestamp,
-    ) -> Result<Position> {
-        let sql = "SELECT p.sku, e.sent_ms FROM product p, exchange e WHERE p.id = $1 AND e.id = $2";
-        let (sku, sent_ms): (String, i64) =
-            self.fetch_one(sql, (write.product, exchange.0), "name the stock level of a write").await?;
-        let detail = value!({
-            "exchange_id": exchange, "sent_ms": sent_ms, "sku": sku, "warehouse_id": write.warehouse_id,
-            "before": write.before, "written": write.written,
-        });
-        let subject = format!("{sku} @{}", write.warehouse_id);
-        self.event_append(at, kind, &subject, Some(&detail.to_string())).await
     }
 }

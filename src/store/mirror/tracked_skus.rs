@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use sqlx_macros::FromRow;
 
 /// Event of a SKU whose product a create in doubt proved to have created.
-pub(crate) const SKU_DISCOVERED: &str = "sku.discovered";
+pub(in crate::store) const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
@@ -148,7 +148,7 @@ impl WriteTransaction {
         self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }
 
-    /// Records the SKU of a product that a create in doubt created, with its event for a replay.
+    /// Records the SKU of a product that a create in doubt created.
     pub(crate) async fn discovered_sku_created(
         &mut self,
         exchange: ExchangeId,
@@ -156,12 +156,11 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         let detail = serde_json::json!({"exchange_id": exchange.0}).to_string();
-        self.event_append(at, SKU_DISCOVERED, sku.as_str(), Some(&detail)).await?;
-        self.discovered_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
+        self.fact_decide(at, SKU_DISCOVERED, sku.as_str(), Some(&detail)).await
     }
 
-    /// Applies the event [`SKU_DISCOVERED`] in a replay.
-    pub(crate) async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
+    /// Applies the event [`SKU_DISCOVERED`].
+    pub(in crate::store) async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
         let sql =
             "INSERT INTO discovered_sku (sku, exchange_id) SELECT $1, CAST($2->>'exchange_id' AS BIGINT)";
         self.execute(sql, (sku, detail), "record a created SKU").await

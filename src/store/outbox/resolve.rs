@@ -135,8 +135,7 @@ impl WriteTransaction {
         self.append_resolved(&change.key, &json!({"answered": decision, "keys": keys, "write": write}), at)
             .await?;
         if let (true, Some((row, level))) = (end.took_effect, &level) {
-            let exchange = ExchangeId(row.exchange_id);
-            self.stock_level_write_took_effect(exchange, Timestamp(row.sent_ms), level, at).await?;
+            self.stock_level_write_decide(ExchangeId(row.exchange_id), level, true, at).await?;
         }
         // The answer of a create would have brought its SKU.
         for row in entry.iter().filter(|_| end.took_effect) {

@@ -10,7 +10,7 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, WriteTransaction};
 use serde_json::json as value;
 
-pub(crate) const HISTORY_PRUNED: &str = "past.forgotten";
+pub(in crate::store) const HISTORY_PRUNED: &str = "past.forgotten";
 
 /// Number of newest entries of each stock level that stay at any age, because a count may refer to one.
 const NEWEST_RETAINED: i64 = 5;
@@ -44,14 +44,13 @@ impl WriteTransaction {
         let count: i64 =
             self.fetch_value(sqlx::AssertSqlSafe(sql), values, "count the history entries to delete").await?;
         if count > 0 {
-            self.event_append(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
-            self.apply_history_event(&detail).await?;
+            self.fact_decide(at, HISTORY_PRUNED, "balance_history", Some(&detail)).await?;
         }
         Ok(count.unsigned_abs())
     }
 
-    /// Applies the event [`HISTORY_PRUNED`], live and in a replay.
-    pub(crate) async fn apply_history_event(&mut self, detail: &str) -> Result<()> {
+    /// Applies the event [`HISTORY_PRUNED`].
+    pub(in crate::store) async fn apply_history_event(&mut self, detail: &str) -> Result<()> {
         let sql = format!("DELETE {PRUNED_ROWS}");
         self.execute(sqlx::AssertSqlSafe(sql), (detail,), "delete history entries").await
     }
