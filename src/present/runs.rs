@@ -137,12 +137,9 @@ pub(crate) async fn journal_entries(
     after: Position,
     to: Position,
 ) -> Result<Vec<Value>, StoreError> {
-    let mut all: Vec<Value> = store
-        .exchange_details(after, to)
-        .await?
-        .iter()
-        .map(|row| journal_exchange_json(row, usize::MAX))
-        .collect();
+    let exchanges = store.exchange_details(after, to).await?;
+    let json = |row: &ExchangeDetail| journal_exchange_json(row, usize::MAX);
+    let mut all: Vec<Value> = exchanges.iter().map(json).collect::<Result<_, _>>()?;
     all.extend(store.event_list(after, to).await?.iter().map(journal_event_json));
     all.sort_by_key(|entry| entry["position"].as_i64());
     Ok(all)
@@ -156,21 +153,20 @@ pub(crate) async fn journal_entry(
     parsed_max: usize,
 ) -> Result<Option<Value>, StoreError> {
     if let Some(exchange) = store.exchange_detail(at).await? {
-        return Ok(Some(journal_exchange_json(&exchange, parsed_max)));
+        return journal_exchange_json(&exchange, parsed_max).map(Some);
     }
     Ok(store.event_list(Position(at.0.saturating_sub(1)), at).await?.first().map(journal_event_json))
 }
 
-fn journal_exchange_json(detail: &ExchangeDetail, parsed_max: usize) -> Value {
-    let row = &detail.row;
-    json!({
+fn journal_exchange_json(row: &ExchangeDetail, parsed_max: usize) -> Result<Value, StoreError> {
+    Ok(json!({
         "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
         "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
         "sent_at": time_text(row.exchange.sent_ms), "answered_at": row.exchange.answered_ms.map(time_text),
         "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
-        "ignored": row.is_ignored, "request": body_json(detail.request.as_deref(), parsed_max),
-        "response": body_json(detail.response.as_deref(), parsed_max),
-    })
+        "ignored": row.is_ignored, "request": body_json(row.request_body()?, parsed_max),
+        "response": body_json(row.response_body()?, parsed_max),
+    }))
 }
 
 fn journal_event_json(event: &JournalEvent) -> Value {
@@ -180,8 +176,9 @@ fn journal_event_json(event: &JournalEvent) -> Value {
 }
 
 /// Returns JSON text of at most `parsed_max` bytes as JSON, other text as a string.
-fn body_json(text: Option<&str>, parsed_max: usize) -> Value {
-    let Some(text) = text else { return Value::Null };
-    let parsed = (text.len() <= parsed_max).then(|| serde_json::from_str(text).ok());
+fn body_json(body: Option<Vec<u8>>, parsed_max: usize) -> Value {
+    let Some(body) = body else { return Value::Null };
+    let text = String::from_utf8_lossy(&body);
+    let parsed = (text.len() <= parsed_max).then(|| serde_json::from_str(&text).ok());
     parsed.flatten().unwrap_or_else(|| text.into())
 }

@@ -7,11 +7,10 @@
 
 use crate::client::wire::{self, MalformedBody, ParsedRequest};
 use crate::journal::ExchangeOutcome;
-use crate::model::{Position, Timestamp};
+use crate::model::{ExchangeId, Position, Timestamp};
 use crate::projection::{self, ProjectionError};
-use crate::store::{
-    JournalEntry, PlatformList, RecordedEnd, RecordedRequest, StoreError, WriteTransaction,
-};
+use crate::store::{ExchangeDetail, ExchangeRow, JournalEntry, PlatformList, StoreError, WriteTransaction};
+use ExchangeOutcome::{NotSent, Refused, Rejected, Throttled};
 
 /// Version of the projection with its records and decoders (docs/rules.md 21). It must grow with each change
 /// after which the same journal leads to other facts; `upgrade.rs` then begins behind a snapshot.
@@ -23,13 +22,14 @@ pub(super) async fn apply_entry(
 ) -> Result<(), ProjectionError> {
     write.position_set(entry.position()).await?;
     match entry {
-        JournalEntry::Begun(request) => {
-            projection::project_claim(write, request.id, &parse_request(request)?).await.map(drop)?;
+        JournalEntry::Begun(begun) => {
+            let id = ExchangeId(begun.exchange.id);
+            projection::project_claim(write, id, &parse_request(begun)?).await.map(drop)?;
         }
-        JournalEntry::Ended(request, end) => {
-            let parsed = parse_request(request)?;
-            apply_answer(write, request, end, &parsed).await.map_err(|error| match error {
-                ApplyError::Unreadable(why) => damaged_exchange(request, &why),
+        JournalEntry::Ended(ended) => {
+            let parsed = parse_request(ended)?;
+            apply_answer(write, ended, &parsed).await.map_err(|error| match error {
+                ApplyError::Unreadable(why) => damaged_exchange(ended, &why),
                 ApplyError::Store(error) => error.into(),
             })?;
         }
@@ -37,7 +37,7 @@ pub(super) async fn apply_entry(
             let (at, detail) = (Timestamp(event.at_ms), event.detail.as_deref());
             write.apply_event((Position(event.position), at), &event.kind, &event.subject, detail).await?;
         }
-        JournalEntry::Reapplied(request, end, _) => apply_again(write, request, end).await?,
+        JournalEntry::Reapplied(ended, _) => apply_again(write, ended).await?,
     }
     Ok(())
 }
@@ -45,12 +45,11 @@ pub(super) async fn apply_entry(
 /// Applies an exchange again whose parked records this version may understand.
 pub(super) async fn apply_again(
     write: &mut WriteTransaction,
-    request: &RecordedRequest,
-    end: &RecordedEnd,
+    ended: &ExchangeDetail,
 ) -> Result<(), ProjectionError> {
-    let parsed = parse_request(request)?;
-    let parked = write.parked_remove(request.id).await?;
-    match apply_answer(write, request, end, &parsed).await {
+    let (id, parsed) = (ExchangeId(ended.exchange.id), parse_request(ended)?);
+    let parked = write.parked_remove(id).await?;
+    match apply_answer(write, ended, &parsed).await {
         Ok(()) => return Ok(()),
         Err(ApplyError::Store(error)) => return Err(error.into()),
         Err(ApplyError::Unreadable(_)) => {}
@@ -58,21 +57,24 @@ pub(super) async fn apply_again(
     // Nothing of the answer is applied, and its records stay parked.
     for row in parked {
         let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-        write.exchange_park(request.id, record, &row.why, &row.raw).await?;
+        write.exchange_park(id, record, &row.why, &row.raw).await?;
     }
     Ok(())
 }
 
-fn parse_request(request: &RecordedRequest) -> Result<ParsedRequest, ProjectionError> {
-    ParsedRequest::parse_request(request.operation, &request.target, &request.body)
-        .map_err(|why| damaged_exchange(request, &why))
+fn parse_request(begun: &ExchangeDetail) -> Result<ParsedRequest, ProjectionError> {
+    let ExchangeRow { operation, target, .. } = &begun.exchange;
+    let unknown = |_| StoreError::UnknownValue("an operation", operation.clone());
+    let body = begun.request_body()?.unwrap_or_default();
+    ParsedRequest::parse_request(operation.parse().map_err(unknown)?, target, &body)
+        .map_err(|why| damaged_exchange(begun, &why))
 }
 
-fn damaged_exchange(request: &RecordedRequest, why: &MalformedBody) -> ProjectionError {
+fn damaged_exchange(of: &ExchangeDetail, why: &MalformedBody) -> ProjectionError {
+    let ExchangeRow { id, operation, .. } = &of.exchange;
     ProjectionError::Damaged(format!(
-        "cannot project exchange {} ({}): {why}; its body is missing or the database is damaged: \
-         see tallyd journal show {}",
-        request.id, request.operation, request.id
+        "cannot project exchange {id} ({operation}): {why}; its body is missing or the database is damaged: \
+         see tallyd journal show {id}"
     ))
 }
 
@@ -87,71 +89,56 @@ enum ApplyError {
 /// Applies an answer. An unreadable answer to a create left its change in doubt and brings no fact.
 async fn apply_answer(
     write: &mut WriteTransaction,
-    request: &RecordedRequest,
-    end: &RecordedEnd,
+    ended: &ExchangeDetail,
     parsed: &ParsedRequest,
 ) -> Result<(), ApplyError> {
-    let (id, at, body) = (request.id, request.sent_at, &end.body);
-    let is_accepted = end.verdict == ExchangeOutcome::Accepted.as_str();
-    match parsed {
-        ParsedRequest::Allocation(order, line) if end.status == Some(404) => {
+    let (id, end) = (ExchangeId(ended.exchange.id), ended.end());
+    let at = Timestamp(ended.exchange.sent_ms);
+    let verdict = ended.exchange.verdict.as_deref().and_then(ExchangeOutcome::from_code);
+    let body = &ended.response_body()?.unwrap_or_default();
+    match (parsed, verdict) {
+        (ParsedRequest::Allocation(order, line), _) if ended.exchange.status == Some(404) => {
             projection::project_allocations(write, id, at, (*order, *line), None).await?;
         }
-        ParsedRequest::Quantities(_) | ParsedRequest::Product(..) if !is_accepted => {
-            apply_no_effect(write, request, end).await?;
-        }
-        _ if !is_accepted => {}
-        ParsedRequest::Quantities(entries) => {
+        // A write that proved to have no effect releases its stock levels; an unknown outcome keeps the claim.
+        (
+            ParsedRequest::Quantities(_) | ParsedRequest::Product(..),
+            Some(Rejected | Throttled | Refused | NotSent),
+        ) => write.stock_level_writes_complete(id, end, at, &[]).await?,
+        (_, verdict) if verdict != Some(ExchangeOutcome::Accepted) => {}
+        (ParsedRequest::Quantities(entries), _) => {
             let open = write.stock_level_writes_open(id).await?;
             let skus: Vec<_> = entries.iter().map(|entry| entry.sku.clone()).collect();
             let answer = projection::ParsedQuantityAnswer::parse(body, &skus);
             let levels = projection::levels_in_order(write, entries, &open).await?;
-            projection::project_quantity_answer(write, id, (end.position, at), &levels, &answer).await?;
+            projection::project_quantity_answer(write, id, (end, at), &levels, &answer).await?;
         }
-        ParsedRequest::Product(product, _) => {
+        (ParsedRequest::Product(product, _), _) => {
             let open = write.stock_level_writes_open(id).await?;
             if let Ok(answer) = wire::decode_product_update(body, *product) {
-                projection::project_product_answer(write, id, (end.position, at), &open, &answer).await?;
+                projection::project_product_answer(write, id, (end, at), &open, &answer).await?;
             }
         }
-        ParsedRequest::Shipments(orders) => {
+        (ParsedRequest::Shipments(orders), _) => {
             let records = wire::decode_created_shipments(body).map(|decoded| decoded.records);
             let records = records.unwrap_or_default();
             projection::project_created_shipments(write, id, at, orders, &records).await?;
         }
-        ParsedRequest::NewProduct => {
+        (ParsedRequest::NewProduct, _) => {
             if let Ok(answer) = wire::decode_product_answer(body)
                 && let Some(product) = answer.applied_record()
             {
                 projection::project_product(write, id, at, product).await?;
             }
         }
-        ParsedRequest::NewWarehouse => {
+        (ParsedRequest::NewWarehouse, _) => {
             if let Ok(answer) = wire::decode_created_warehouse(body)
                 && let Some(warehouse) = answer.applied_record()
             {
                 projection::project_created_warehouse(write, id, warehouse).await?;
             }
         }
-        _ => apply_read_answer(write, request, end, parsed).await?,
-    }
-    Ok(())
-}
-
-/// Releases the stock levels of a write that proved to have no effect; an unknown outcome keeps the claim.
-async fn apply_no_effect(
-    write: &mut WriteTransaction,
-    request: &RecordedRequest,
-    end: &RecordedEnd,
-) -> Result<(), StoreError> {
-    let proved = [
-        ExchangeOutcome::Rejected,
-        ExchangeOutcome::Throttled,
-        ExchangeOutcome::Refused,
-        ExchangeOutcome::NotSent,
-    ];
-    if proved.iter().any(|outcome| outcome.as_str() == end.verdict) {
-        write.stock_level_writes_complete(request.id, end.position, request.sent_at, &[]).await?;
+        _ => apply_read_answer(write, (id, at), body, parsed).await?,
     }
     Ok(())
 }
@@ -159,11 +146,10 @@ async fn apply_no_effect(
 /// Applies answers to reads. Answers to trackings and new templates bring no facts; the next read does.
 async fn apply_read_answer(
     write: &mut WriteTransaction,
-    request: &RecordedRequest,
-    end: &RecordedEnd,
+    (id, at): (ExchangeId, Timestamp),
+    body: &[u8],
     parsed: &ParsedRequest,
 ) -> Result<(), ApplyError> {
-    let (id, at, body) = (request.id, request.sent_at, &end.body);
     match parsed {
         ParsedRequest::Balances(skus) => {
             let page = projection::balance_facts(wire::decode_balances(body)?);

@@ -30,8 +30,8 @@ pub(crate) async fn upgrade_projection(
     let detail = json!({"from": from, "to": PROJECTION_VERSION, "exchanges": ids});
     write.event_append(at, PROJECTION_CHANGED, "fold", Some(&detail.to_string())).await?;
     for id in &ids {
-        for (request, end) in journal.exchanges_by_ids(&json!([id]).to_string()).await? {
-            apply::apply_again(write, &request, &end).await?;
+        for exchange in journal.exchanges_by_ids(&json!([id]).to_string()).await? {
+            apply::apply_again(write, &exchange).await?;
         }
     }
     Ok(Some((from, ids.len())))

@@ -1069,9 +1069,7 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
             let done = match way {
                 "applied" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &levels).await,
                 "not done" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &[]).await,
-                way => {
-                    write.stock_level_write_decide(exchange, &level, way == "landed", Timestamp(T0)).await
-                }
+                way => write.stock_level_write_decide(exchange, &level, way == "landed", Timestamp(T0)).await,
             };
             done.unwrap();
             let verdict = tallyd::store::ChangeOutcome::new(1.into(), ChangeState::Applied, None, way);

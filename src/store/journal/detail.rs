@@ -1,24 +1,16 @@
 //! Details of the journal for people and programs: exchanges with their bodies, events, and the changes of a
 //! run.
 
-use super::reader::{JournalEvent, unpack_text};
+use super::reader::JournalEvent;
+use crate::journal::PackedBody;
 use crate::model::{Position, RunId};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Result, Store};
 use sqlx_macros::FromRow;
 
-/// Exchange with its bodies, as `journal show` and `journal export` print it.
-#[derive(Clone, Debug)]
-pub(crate) struct ExchangeDetail {
-    pub row: ExchangeDetailRow,
-    /// Body of the request; `None` where it had none or was pruned.
-    pub request: Option<String>,
-    /// Body of the answer; `None` where none came or it was pruned.
-    pub response: Option<String>,
-}
-
+/// Exchange with its bodies, for people and for a replay.
 #[derive(Clone, Debug, FromRow)]
-pub(crate) struct ExchangeDetailRow {
+pub(crate) struct ExchangeDetail {
     /// Columns that `job show` prints too.
     #[sqlx(flatten)]
     pub exchange: ExchangeRow,
@@ -28,10 +20,10 @@ pub(crate) struct ExchangeDetailRow {
     pub trigger: String,
     /// True if the answer was accepted but not applied.
     pub is_ignored: bool,
-    pub(super) request: Option<Vec<u8>>,
-    pub(super) request_size: Option<i64>,
-    pub(super) response: Option<Vec<u8>>,
-    pub(super) response_size: Option<i64>,
+    request: Option<Vec<u8>>,
+    request_size: Option<i64>,
+    response: Option<Vec<u8>>,
+    response_size: Option<i64>,
 }
 
 /// Change carried by an exchange of a run.
@@ -66,15 +58,13 @@ impl Store {
         to: Position,
     ) -> Result<Vec<ExchangeDetail>> {
         let sql = concat!(exchange_details!(), " WHERE e.id > $1 AND e.id <= $2 ORDER BY e.id");
-        let rows = self.fetch_all(sql, (after.0, to.0), "read the journal's exchanges").await?;
-        rows.into_iter().map(ExchangeDetail::from_row).collect()
+        self.fetch_all(sql, (after.0, to.0), "read the journal's exchanges").await
     }
 
     /// Returns the exchange that began or ended at a position.
     pub(crate) async fn exchange_detail(&self, at: Position) -> Result<Option<ExchangeDetail>> {
         let sql = concat!(exchange_details!(), " WHERE e.id = $1 OR e.ended = $1");
-        let row = self.fetch_optional(sql, (at.0,), "read an exchange").await?;
-        row.map(ExchangeDetail::from_row).transpose()
+        self.fetch_optional(sql, (at.0,), "read an exchange").await
     }
 
     /// Returns the events after one position, up to another, in order.
@@ -120,11 +110,22 @@ impl Store {
 }
 
 impl ExchangeDetail {
-    fn from_row(mut row: ExchangeDetailRow) -> Result<Self> {
-        let text =
-            |packed: Option<Vec<u8>>, size| packed.map(|packed| unpack_text(&packed, size)).transpose();
-        let request = text(row.request.take(), row.request_size)?;
-        let response = text(row.response.take(), row.response_size)?;
-        Ok(Self { row, request, response })
+    /// Returns the position at which the exchange ended.
+    pub(crate) fn end(&self) -> Position {
+        Position(self.ended.unwrap_or(self.exchange.id))
     }
+
+    /// Returns the body of the request; `None` where it had none or was pruned.
+    pub(crate) fn request_body(&self) -> Result<Option<Vec<u8>>> {
+        self.request.as_deref().map(|packed| unpack_body(packed, self.request_size)).transpose()
+    }
+
+    /// Returns the body of the answer; `None` where none came or it was pruned.
+    pub(crate) fn response_body(&self) -> Result<Option<Vec<u8>>> {
+        self.response.as_deref().map(|packed| unpack_body(packed, self.response_size)).transpose()
+    }
+}
+
+pub(super) fn unpack_body(packed: &[u8], size: Option<i64>) -> Result<Vec<u8>> {
+    Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
 }

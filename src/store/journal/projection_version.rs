@@ -4,10 +4,10 @@
 //! journal holds the event [`PROJECTION_CHANGED`]. The event names the exchanges that were applied again,
 //! and a replay applies them there too.
 
-use super::detail::exchange_details;
+use super::detail::{ExchangeDetail, exchange_details};
 use crate::model::{CallEffect, ExchangeId, Operation, Position};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{JournalReader, RecordedEnd, RecordedRequest, Result, StoreError, WriteTransaction};
+use crate::store::{JournalReader, Result, StoreError, WriteTransaction};
 use sqlx_macros::FromRow;
 
 /// Event of a mirror that continues with another projection version.
@@ -72,16 +72,12 @@ impl JournalReader {
     }
 
     /// Returns the exchanges with these ids, a JSON list, in order.
-    pub(crate) async fn exchanges_by_ids(
-        &mut self,
-        ids: &str,
-    ) -> Result<Vec<(RecordedRequest, RecordedEnd)>> {
+    pub(crate) async fn exchanges_by_ids(&mut self, ids: &str) -> Result<Vec<ExchangeDetail>> {
         let sql = concat!(
             exchange_details!(),
             " WHERE e.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY e.id"
         );
-        let rows = self.recorded_exchanges(sql, (ids,)).await?;
-        rows.iter().map(|row| Ok((row.to_request()?, row.to_end()?))).collect()
+        self.fetch_all(sql, (ids,), "read the journal's exchanges").await
     }
 }
 

@@ -3,10 +3,9 @@
 //! A single read transaction spans all statements, so journal and mirror have the same position, also beside
 //! a working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
-use super::detail::{ExchangeDetailRow, exchange_details};
-use crate::journal::PackedBody;
-use crate::model::{ExchangeId, Operation, Position, Timestamp};
-use crate::store::engine::fetch::{Connection, SqlValues};
+use super::detail::{ExchangeDetail, exchange_details};
+use crate::model::{Operation, Position, Timestamp};
+use crate::store::engine::fetch::Connection;
 use crate::store::engine::reader::open_snapshot;
 use crate::store::{DatabaseLocation, PROJECTION_CHANGED, Result, StoreError};
 use sqlx_macros::FromRow;
@@ -20,33 +19,12 @@ pub(crate) struct JournalReader {
 #[derive(Clone, Debug)]
 pub(crate) enum JournalEntry {
     /// Claim of a call that writes stock levels.
-    Begun(RecordedRequest),
+    Begun(ExchangeDetail),
     /// End of an exchange, with or without an answer.
-    Ended(RecordedRequest, RecordedEnd),
+    Ended(ExchangeDetail),
     Event(JournalEvent),
     /// Exchange that another projection version applied again, at the position of that decision.
-    Reapplied(RecordedRequest, RecordedEnd, Position),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedRequest {
-    /// Exchange; its id is the position at which it began.
-    pub id: ExchangeId,
-    pub operation: Operation,
-    pub target: String,
-    /// Body of the request; empty where it had none.
-    pub body: Vec<u8>,
-    pub sent_at: Timestamp,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedEnd {
-    pub position: Position,
-    pub verdict: String,
-    /// HTTP status, if an answer came.
-    pub status: Option<i64>,
-    /// Body of the answer; empty where none came.
-    pub body: Vec<u8>,
+    Reapplied(ExchangeDetail, Position),
 }
 
 /// Event in the journal, such as a decision.
@@ -64,10 +42,10 @@ pub(crate) struct JournalEvent {
 impl JournalEntry {
     pub(crate) fn position(&self) -> Position {
         match self {
-            JournalEntry::Begun(request) => Position(request.id.0),
-            JournalEntry::Ended(_, end) => end.position,
+            JournalEntry::Begun(exchange) => Position(exchange.exchange.id),
+            JournalEntry::Ended(exchange) => exchange.end(),
             JournalEntry::Event(event) => Position(event.position),
-            JournalEntry::Reapplied(_, _, position) => *position,
+            JournalEntry::Reapplied(_, position) => *position,
         }
     }
 }
@@ -100,17 +78,15 @@ impl JournalReader {
         after: Position,
         to: Position,
     ) -> Result<Vec<JournalEntry>> {
-        let mut entries = Vec::new();
+        const ACTION: &str = "read the journal's exchanges";
         let [stock, product] =
             [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
         let sql = concat!(exchange_details!(), " WHERE e.id > $1 AND e.id <= $2 AND e.operation IN ($3, $4)");
-        for row in self.recorded_exchanges(sql, (after, to, stock, product)).await? {
-            entries.push(JournalEntry::Begun(row.to_request()?));
-        }
+        let begun: Vec<ExchangeDetail> = self.fetch_all(sql, (after, to, stock, product), ACTION).await?;
         let sql = concat!(exchange_details!(), " WHERE e.ended > $1 AND e.ended <= $2 AND NOT e.is_ignored");
-        for row in self.recorded_exchanges(sql, (after, to)).await? {
-            entries.push(JournalEntry::Ended(row.to_request()?, row.to_end()?));
-        }
+        let ended: Vec<ExchangeDetail> = self.fetch_all(sql, (after, to), ACTION).await?;
+        let begun = begun.into_iter().map(JournalEntry::Begun);
+        let mut entries: Vec<_> = begun.chain(ended.into_iter().map(JournalEntry::Ended)).collect();
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE position > $1 AND position <= $2";
         let events: Vec<JournalEvent> = self.fetch_all(sql, (after, to), "read the journal's events").await?;
         for event in events {
@@ -118,20 +94,11 @@ impl JournalReader {
             entries.push(JournalEntry::Event(event));
             if let Some(ids) = reapplied {
                 let exchanges = self.exchanges_by_ids(&ids).await?.into_iter();
-                entries
-                    .extend(exchanges.map(|(request, end)| JournalEntry::Reapplied(request, end, position)));
+                entries.extend(exchanges.map(|exchange| JournalEntry::Reapplied(exchange, position)));
             }
         }
         entries.sort_by_key(JournalEntry::position);
         Ok(entries)
-    }
-
-    pub(super) async fn recorded_exchanges(
-        &mut self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-    ) -> Result<Vec<ExchangeDetailRow>> {
-        self.fetch_all(sql, values, "read the journal's exchanges").await
     }
 }
 
@@ -144,35 +111,4 @@ impl JournalEvent {
         let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
         Ok(Some(read["exchanges"].to_string()))
     }
-}
-
-impl ExchangeDetailRow {
-    pub(super) fn to_request(&self) -> Result<RecordedRequest> {
-        let unknown = |_| StoreError::UnknownValue("an operation", self.exchange.operation.clone());
-        Ok(RecordedRequest {
-            id: ExchangeId(self.exchange.id),
-            operation: self.exchange.operation.parse().map_err(unknown)?,
-            target: self.exchange.target.clone(),
-            body: unpack_body(self.request.as_deref(), self.request_size)?,
-            sent_at: Timestamp(self.exchange.sent_ms),
-        })
-    }
-
-    pub(super) fn to_end(&self) -> Result<RecordedEnd> {
-        Ok(RecordedEnd {
-            position: Position(self.ended.unwrap_or(self.exchange.id)),
-            verdict: self.exchange.verdict.clone().unwrap_or_default(),
-            status: self.exchange.status,
-            body: unpack_body(self.response.as_deref(), self.response_size)?,
-        })
-    }
-}
-
-fn unpack_body(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>> {
-    let Some(packed) = packed else { return Ok(Vec::new()) };
-    Ok(PackedBody::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
-}
-
-pub(super) fn unpack_text(packed: &[u8], size: Option<i64>) -> Result<String> {
-    Ok(String::from_utf8_lossy(&unpack_body(Some(packed), size)?).into_owned())
 }

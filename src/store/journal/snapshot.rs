@@ -3,7 +3,7 @@
 //! A snapshot holds the tables with their row ids, so entries applied after it find the same rows. It is
 //! taken of a replayed mirror, never of the live one (docs/rules.md 22).
 
-use super::reader::unpack_text;
+use super::detail::unpack_body;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
@@ -71,8 +71,11 @@ impl JournalReader {
     /// Returns name and rows of each table of a snapshot, the rows as JSON.
     pub(crate) async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>> {
         let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = $1";
-        let rows: Vec<(String, i64, Vec<u8>)> = self.fetch_all(sql, (at,), "read a snapshot").await?;
-        rows.into_iter().map(|(name, size, packed)| Ok((name, unpack_text(&packed, Some(size))?))).collect()
+        let rows: Vec<_> = self.fetch_all(sql, (at,), "read a snapshot").await?;
+        let text = |(name, size, packed): (String, i64, Vec<u8>)| {
+            Ok((name, String::from_utf8_lossy(&unpack_body(&packed, Some(size))?).into_owned()))
+        };
+        rows.into_iter().map(text).collect()
     }
 }
 

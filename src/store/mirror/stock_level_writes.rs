@@ -124,7 +124,12 @@ impl WriteTransaction {
     }
 
     /// Applies the end of a write in doubt.
-    pub(in crate::store) async fn apply_write_event(&mut self, kind: &str, detail: &str, ended: Position) -> Result<()> {
+    pub(in crate::store) async fn apply_write_event(
+        &mut self,
+        kind: &str,
+        detail: &str,
+        ended: Position,
+    ) -> Result<()> {
         let sql = "SELECT w.exchange_id, CAST($1->>'sent_ms' AS BIGINT) AS sent_ms, w.product, w.warehouse_id, \
                        w.before, w.written \
                    FROM product p JOIN stock_level_write w ON w.product = p.id \

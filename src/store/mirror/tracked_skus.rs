@@ -160,7 +160,11 @@ impl WriteTransaction {
     }
 
     /// Applies the event [`SKU_DISCOVERED`].
-    pub(in crate::store) async fn apply_discovered_sku_event(&mut self, sku: &str, detail: &str) -> Result<()> {
+    pub(in crate::store) async fn apply_discovered_sku_event(
+        &mut self,
+        sku: &str,
+        detail: &str,
+    ) -> Result<()> {
         let sql =
             "INSERT INTO discovered_sku (sku, exchange_id) SELECT $1, CAST($2->>'exchange_id' AS BIGINT)";
         self.execute(sql, (sku, detail), "record a created SKU").await
