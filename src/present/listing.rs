@@ -136,6 +136,7 @@ impl ListedValue for Value {
         match self {
             Value::Null => ListCell::Missing,
             Value::String(text) => text.cell(),
+            Value::Bool(flag) => flag.cell(),
             other => ListCell::Number(other.to_string()),
         }
     }

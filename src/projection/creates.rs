@@ -1,7 +1,7 @@
 //! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
 use super::kits::product_fact;
-use super::orders::shipment_item_fact;
+use super::orders::shipment_item_row;
 use super::project_balances;
 use crate::client::wire::{
     self, CreatedShipment, DecodedAnswer, ProductWarehouse, Shipment, ShipmentStatus, Warehouse, WriteOutcome,
@@ -43,7 +43,7 @@ pub(crate) async fn project_created_shipments(
             number: made.number.clone(),
             status: made.status().map(status_text),
             warehouse_id: made.fulfillment_warehouse_id,
-            items: made.items.iter().map(shipment_item_fact).collect(),
+            items: made.items.iter().map(shipment_item_row).collect(),
             is_complete: !made.items.is_empty(),
         };
         write.mirror_shipment(exchange_id, observed_at, &fact).await?;

@@ -3,7 +3,8 @@
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, LineAllocation, OrderLineItem, ShipmentItem};
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ShipmentId, Sku, Timestamp};
-use crate::store::{AllocationPage, OrderPage, ShipmentItemFact, ShipmentPage, StoreError, WriteTransaction};
+use crate::store::{AllocationPage, OrderPage, StoreError, WriteTransaction};
+use serde_json::{Value, json};
 
 /// Projects the lines of an order and discovers their SKUs. Returns the number of new or changed lines.
 pub(crate) async fn project_order_lines(
@@ -58,23 +59,19 @@ pub(crate) async fn project_shipment_items(
     page: &DecodedAnswer<ShipmentItem>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange_id, page).await?;
-    let items: Vec<ShipmentItemFact> = page.records.iter().map(shipment_item_fact).collect();
-    write.mirror_shipment_items(&ShipmentPage { exchange_id, observed_at, shipment_id, items: &items }).await
+    let items: Vec<Value> = page.records.iter().map(shipment_item_row).collect();
+    write.mirror_shipment_items((exchange_id, observed_at), shipment_id, &items).await
 }
 
-pub(super) fn shipment_item_fact(item: &ShipmentItem) -> ShipmentItemFact {
-    ShipmentItemFact {
-        item_id: item.id,
-        line_item_id: item.line_item_id,
-        sku: item.sku.clone(),
-        product_id: item.product_id,
-        quantity: item.quantity,
-        is_shipped: item.is_shipped(),
-        is_confirmed: item.is_confirmed,
-        carrier_id: item.carrier.as_ref().map(|carrier| carrier.id),
-        carrier_name: item.carrier.as_ref().and_then(|carrier| carrier.name.clone()),
-        tracking_number: item.tracking_number.clone(),
-        tracking_url: item.tracking_url.clone(),
-        estimated_delivery_ms: item.estimated_delivery,
-    }
+/// Returns the columns of a shipment's item.
+pub(super) fn shipment_item_row(item: &ShipmentItem) -> Value {
+    let carrier = item.carrier.as_ref();
+    json!({
+        "item_id": item.id, "line_item_id": item.line_item_id, "sku": item.sku, "product_id": item.product_id,
+        "quantity": item.quantity, "is_shipped": item.is_shipped(), "is_confirmed": item.is_confirmed,
+        "carrier_id": carrier.map(|carrier| carrier.id),
+        "carrier_name": carrier.and_then(|carrier| carrier.name.as_ref()),
+        "tracking_number": item.tracking_number, "tracking_url": item.tracking_url,
+        "estimated_delivery_ms": item.estimated_delivery,
+    })
 }

@@ -110,10 +110,9 @@ impl<'a> CreateBody<'a> {
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
             CreateBody::Template(change) => {
-                let known = store.template_list(Some(change.storefront_id)).await?;
+                let known = store.template_names(change.storefront_id).await?;
                 let seen = preflight_templates(change, "", origin).await?;
-                let mut known = known.iter().filter(|row| row.missing_since.is_none());
-                let rest_came = known.all(|row| is_listed(&seen, row.id));
+                let rest_came = known.iter().all(|(id, _)| is_listed(&seen, *id));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
         }
@@ -152,8 +151,8 @@ impl<'a> CreateBody<'a> {
                 listed.map(|row| found(row.id, Some(row.name))).collect()
             }
             CreateBody::Template(change) => {
-                let listed = store.template_list(Some(change.storefront_id)).await?.into_iter();
-                listed.filter(|row| row.missing_since.is_none()).map(|row| found(row.id, row.name)).collect()
+                let listed = store.template_names(change.storefront_id).await?;
+                listed.into_iter().map(|(id, name)| found(id, name)).collect()
             }
         })
     }

@@ -22,6 +22,7 @@ pub(super) mod postgres_database;
 pub(super) mod reader;
 mod rights;
 pub(super) mod rollback_detection;
+mod row_objects;
 pub(super) mod server_check;
 pub(super) mod table_rows;
 mod values;

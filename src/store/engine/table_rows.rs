@@ -134,7 +134,7 @@ pub(in crate::store) fn read_rows(
     move |cx| rows.as_mut().poll_next(cx)
 }
 
-fn row_values<'r, R: Row>(row: &'r R) -> sqlx::Result<Vec<StoredValue>>
+pub(super) fn row_values<'r, R: Row>(row: &'r R) -> sqlx::Result<Vec<StoredValue>>
 where
     usize: ColumnIndex<R>,
     bool: Decode<'r, R::Database>,

@@ -6,7 +6,6 @@ use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde_json::Value;
-use sqlx::types::Json;
 
 /// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +45,9 @@ impl Store {
 
     /// Returns the lines of an order, as the view `order_line` shows them.
     pub(crate) async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>> {
-        let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
-                       'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
-                       'unit_price', unit_price, 'supplier_id', supplier_id, 'warehouse_id', warehouse_id, \
-                       'observed_at', observed_at) \
-                   FROM order_line WHERE order_id = $1 ORDER BY line_item_id";
-        let lines = self.fetch_column(sql, (order,), "read the lines of an order").await?;
-        Ok(lines.into_iter().map(|Json(line)| line).collect())
+        let sql = "SELECT order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, supplier_id, \
+                       warehouse_id, observed_at FROM order_line WHERE order_id = $1 ORDER BY line_item_id";
+        self.fetch_objects(sql, (order,), "read the lines of an order").await
     }
 }
 

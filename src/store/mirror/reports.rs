@@ -6,9 +6,7 @@
 use super::stock_levels::{json_rows, json_rows_by_key};
 use crate::model::{ExchangeId, Month, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
-use serde::Serialize;
 use serde_json::{Value, json};
-use sqlx_macros::FromRow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MonthlyReport {
@@ -26,51 +24,6 @@ impl MonthlyReport {
     }
 }
 
-/// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
-#[derive(Clone, Debug, FromRow, Serialize)]
-pub struct BusinessHealthFigures {
-    pub total_revenue: Option<f64>,
-    pub total_cost_of_goods_sold: Option<f64>,
-    pub total_shipping_costs: Option<f64>,
-    pub total_profit: Option<f64>,
-    pub total_amount_shipping_collected: Option<f64>,
-    pub total_cost_of_labels_generated: Option<f64>,
-    pub total_value_of_inventory_month_start: Option<f64>,
-    pub total_value_of_inventory_month_end: Option<f64>,
-    pub total_number_of_new_listings_added: Option<f64>,
-}
-
-#[derive(Clone, Debug, FromRow, Serialize)]
-pub(crate) struct TopSellerRow {
-    pub year: i64,
-    pub month: i64,
-    pub rank: i64,
-    pub sku: Option<String>,
-    pub name: Option<String>,
-    pub product_id: Option<i64>,
-    pub sales_channel_id: Option<i64>,
-    pub quantity_sold: Option<i64>,
-    /// Amount sold, in the account's currency.
-    pub amount_sold: Option<f64>,
-    /// True if two reads after the month's end were equal.
-    pub is_agreed: bool,
-    /// Time of the last report, RFC 3339.
-    pub observed_at: String,
-}
-
-#[derive(Clone, Debug, FromRow, Serialize)]
-pub struct BusinessHealthRow {
-    pub year: i64,
-    pub month: i64,
-    #[sqlx(flatten)]
-    #[serde(flatten)]
-    pub figures: BusinessHealthFigures,
-    /// True if two reads after the month's end were equal.
-    pub is_agreed: bool,
-    /// Time of the last report, RFC 3339.
-    pub observed_at: String,
-}
-
 impl Store {
     /// Returns those of `months` whose report is agreed.
     pub(crate) async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
@@ -85,17 +38,17 @@ impl Store {
     }
 
     /// Returns the top sellers of the newest `months` months that have any, newest month first.
-    pub(crate) async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>> {
+    pub(crate) async fn top_sellers(&self, months: u32) -> Result<Vec<Value>> {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT $1) \
                    ORDER BY year DESC, month DESC, rank";
-        self.fetch_all(sql, (i64::from(months),), "read the top sellers").await
+        self.fetch_objects(sql, (i64::from(months),), "read the top sellers").await
     }
 
     /// Returns the business health of the newest `months` months, newest first.
-    pub async fn business_health(&self, months: u32) -> Result<Vec<BusinessHealthRow>> {
+    pub async fn business_health(&self, months: u32) -> Result<Vec<Value>> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT $1";
-        self.fetch_all(sql, (i64::from(months),), "read the business health").await
+        self.fetch_objects(sql, (i64::from(months),), "read the business health").await
     }
 }
 

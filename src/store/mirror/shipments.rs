@@ -7,33 +7,12 @@
 use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
 use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
-use crate::model::{
-    ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
-};
+use crate::model::{ExchangeId, OrderId, ShipmentId, Timestamp, WarehouseId, time};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
+use serde_json::Value;
 use sqlx_macros::FromRow;
-
-/// Shipment item of an answer (*Shipment item*).
-#[derive(Clone, Debug, Serialize)]
-pub struct ShipmentItemFact {
-    /// `Id`: an id space of its own, not that of the order's lines.
-    pub item_id: ShipmentItemId,
-    pub line_item_id: LineItemId,
-    pub sku: Option<String>,
-    pub product_id: Option<ProductId>,
-    /// `QuantityShipped`: units in the shipment, shipped or not.
-    pub quantity: i64,
-    /// `IsShipped`, or the equivalent of `ShippedInd`.
-    pub is_shipped: Option<bool>,
-    pub is_confirmed: Option<bool>,
-    pub carrier_id: Option<i64>,
-    pub carrier_name: Option<String>,
-    pub tracking_number: Option<String>,
-    pub tracking_url: Option<String>,
-    pub estimated_delivery_ms: Option<Timestamp>,
-}
 
 /// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
 #[derive(Clone, Debug)]
@@ -44,19 +23,10 @@ pub struct ShipmentFact {
     /// `Status`, or the equivalent of `StatusInd`.
     pub status: Option<String>,
     pub warehouse_id: Option<WarehouseId>,
-    pub items: Vec<ShipmentItemFact>,
+    /// JSON objects with the columns of the items' table as keys.
+    pub items: Vec<Value>,
     /// True if `items` holds all items of the shipment.
     pub is_complete: bool,
-}
-
-/// A page of *Get shipment line items*.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ShipmentPage<'a> {
-    pub exchange_id: ExchangeId,
-    /// Time at which its request was sent.
-    pub observed_at: Timestamp,
-    pub shipment_id: ShipmentId,
-    pub items: &'a [ShipmentItemFact],
 }
 
 /// Shipment item, as `order show` prints it.
@@ -132,11 +102,15 @@ impl WriteTransaction {
     ///
     /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
     /// shipment's order is taken from its lines where no other answer named it.
-    pub(crate) async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64> {
-        let rows = json_rows(page.items);
-        self.shipment_items_age(page.shipment_id, &rows).await?;
-        let list = PlatformList::ShipmentItems(page.shipment_id);
-        let changed = self.mirror_list(list, page.exchange_id, page.items).await?;
+    pub(crate) async fn mirror_shipment_items(
+        &mut self,
+        (exchange, observed_at): (ExchangeId, Timestamp),
+        shipment: ShipmentId,
+        items: &[Value],
+    ) -> Result<u64> {
+        let rows = json_rows(items);
+        self.shipment_items_age(shipment, &rows).await?;
+        let changed = self.mirror_list(PlatformList::ShipmentItems(shipment), exchange, items).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
                    SELECT $2, (SELECT order_id FROM order_line_item \
                                WHERE line_item_id IN ( \
@@ -147,7 +121,7 @@ impl WriteTransaction {
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        changed_ms = CASE WHEN $5 THEN excluded.changed_ms \
                                          ELSE coalesce(shipment.changed_ms, shipment.observed_ms) END";
-        let values = (&rows, page.shipment_id.0, page.exchange_id.0, page.observed_at.0, changed > 0);
+        let values = (&rows, shipment, exchange, observed_at, changed > 0);
         self.execute(sql, values, "record a shipment").await?;
         Ok(changed)
     }

@@ -3,10 +3,9 @@
 use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
-use serde::Serialize;
+use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use sqlx::types::Json;
-use sqlx_macros::FromRow;
 
 /// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
 pub(crate) type WorkQueueCounts = [Option<i64>; 12];
@@ -32,33 +31,14 @@ fn order_counts(counts: &WorkQueueCounts) -> [Option<i64>; 6] {
     ORDER_COUNTS.map(|index| counts[index])
 }
 
-/// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
-#[derive(Clone, Debug, FromRow, Serialize)]
-pub(crate) struct WorkQueueRow {
-    /// Time at which they were first seen, RFC 3339.
-    pub observed_at: String,
-    pub new_purchase_orders: Option<i64>,
-    pub submitted_purchase_orders: Option<i64>,
-    pub partially_received_purchase_orders: Option<i64>,
-    pub open_work_orders: Option<i64>,
-    pub awaiting_payment_sales_orders: Option<i64>,
-    pub paid_in_process_sales_orders: Option<i64>,
-    pub cancelled_sales_orders: Option<i64>,
-    pub paid_ready_to_ship_sales_orders: Option<i64>,
-    pub low_inventory_products: Option<i64>,
-    pub unshipped_sales_orders: Option<i64>,
-    pub unshipped_drop_ship_orders: Option<i64>,
-    pub queued_listings: Option<i64>,
-}
-
 impl Store {
     /// Returns the newest counts, newest first; each row holds until the next.
-    pub(crate) async fn work_queue_list(&self, limit: u32) -> Result<Vec<WorkQueueRow>> {
+    pub(crate) async fn work_queue_list(&self, limit: u32) -> Result<Vec<Value>> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COUNT_COLUMNS} \
              FROM work_queue ORDER BY exchange_id DESC LIMIT $1"
         );
-        self.fetch_all(AssertSqlSafe(sql), (i64::from(limit),), "read the work queue").await
+        self.fetch_objects(AssertSqlSafe(sql), (i64::from(limit),), "read the work queue").await
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cli::{CommandResult, OutputArgs};
 use crate::model::StorefrontId;
 use crate::present::listing::time_cell;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum WarehouseCommand {
@@ -91,8 +92,9 @@ pub(in crate::cli) async fn supplier_command(
     let nothing = "no supplier is known: the job `suppliers` has not run (tallyd job list), or the platform listed none";
     output.list(&context.open_store().await?.supplier_list().await?, nothing, |row| {
         columns! {
-            "supplier": row.id, "name": row.name, "active": row.is_active, "account": row.account_number,
-            "address": row.supplier_url, "missing since": time_cell(row.missing_since.as_deref()),
+            "supplier": row["id"], "name": row["name"], "active": row["is_active"],
+            "account": row["account_number"], "address": row["supplier_url"],
+            "missing since": time_cell(row["missing_since"].as_str()),
         }
     })
 }
@@ -105,8 +107,8 @@ pub(in crate::cli) async fn storefront_command(
                    none";
     output.list(&context.open_store().await?.storefront_list().await?, nothing, |row| {
         columns! {
-            "storefront": row.id, "name": row.name, "type": row.kind, "active": row.is_active,
-            "missing since": time_cell(row.missing_since.as_deref()),
+            "storefront": row["id"], "name": row["name"], "type": row["type"], "active": row["is_active"],
+            "missing since": time_cell(row["missing_since"].as_str()),
         }
     })
 }
@@ -123,25 +125,28 @@ pub(in crate::cli) async fn template_command(
                    listing_templates`";
     output.list(&context.open_store().await?.template_list(storefront).await?, nothing, |row| {
         columns! {
-            "template": row.id, "storefront": row.storefront_id, "name": row.name,
-            "characters": row.body.as_ref().map(|body| body.chars().count()),
-            "missing since": time_cell(row.missing_since.as_deref()),
+            "template": row["id"], "storefront": row["storefront_id"], "name": row["name"],
+            "characters": row["body"].as_str().map(|body| body.chars().count()),
+            "missing since": time_cell(row["missing_since"].as_str()),
         }
     })
 }
 
 pub(in crate::cli) async fn report_command(context: &CliContext, command: ReportCommand) -> CommandResult {
     let store = context.open_store().await?;
-    let month = |year: i64, month: i64| format!("{year:04}-{month:02}");
-    let amount = |amount: Option<f64>| amount.map(|amount| format!("{amount:.2}"));
+    let month = |row: &Value| {
+        let [year, month] = ["year", "month"].map(|part| row[part].as_i64().unwrap_or_default());
+        format!("{year:04}-{month:02}")
+    };
+    let amount = |amount: &Value| amount.as_f64().map(|amount| format!("{amount:.2}"));
     match command {
         ReportCommand::TopSelling(args) => args.output.list(
             &store.top_sellers(args.months).await?,
             "no top seller is known: the job `top_selling` has not run (tallyd job list), or the platform listed none",
             |row| {
                 columns! {
-                    "month": month(row.year, row.month), "rank": row.rank, "sku": row.sku, "name": row.name,
-                    "sold": row.quantity_sold, "amount": amount(row.amount_sold),
+                    "month": month(row), "rank": row["rank"], "sku": row["sku"], "name": row["name"],
+                    "sold": row["quantity_sold"], "amount": amount(&row["amount_sold"]),
                 }
             },
         ),
@@ -149,14 +154,13 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Report
             &store.business_health(args.months).await?,
             "no month is known: the job `business_health` has not run (tallyd job list), or the platform has none",
             |row| {
-                let figures = &row.figures;
                 columns! {
-                    "month": month(row.year, row.month), "revenue": amount(figures.total_revenue),
-                    "cost of goods": amount(figures.total_cost_of_goods_sold),
-                    "shipping": amount(figures.total_shipping_costs), "profit": amount(figures.total_profit),
-                    "stock at start": amount(figures.total_value_of_inventory_month_start),
-                    "at end": amount(figures.total_value_of_inventory_month_end),
-                    "listings": figures.total_number_of_new_listings_added,
+                    "month": month(row), "revenue": amount(&row["total_revenue"]),
+                    "cost of goods": amount(&row["total_cost_of_goods_sold"]),
+                    "shipping": amount(&row["total_shipping_costs"]), "profit": amount(&row["total_profit"]),
+                    "stock at start": amount(&row["total_value_of_inventory_month_start"]),
+                    "at end": amount(&row["total_value_of_inventory_month_end"]),
+                    "listings": row["total_number_of_new_listings_added"].as_f64(),
                 }
             },
         ),
@@ -165,11 +169,12 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Report
             "the work queue was not read yet; run: tallyd job run work_queue",
             |row| {
                 columns! {
-                    "observed": time_cell(Some(&row.observed_at)), "unshipped": row.unshipped_sales_orders,
-                    "ready to ship": row.paid_ready_to_ship_sales_orders,
-                    "in process": row.paid_in_process_sales_orders,
-                    "awaiting payment": row.awaiting_payment_sales_orders,
-                    "low stock": row.low_inventory_products,
+                    "observed": time_cell(row["observed_at"].as_str()),
+                    "unshipped": row["unshipped_sales_orders"],
+                    "ready to ship": row["paid_ready_to_ship_sales_orders"],
+                    "in process": row["paid_in_process_sales_orders"],
+                    "awaiting payment": row["awaiting_payment_sales_orders"],
+                    "low stock": row["low_inventory_products"],
                 }
             },
         ),
