@@ -12,7 +12,7 @@ use crate::limiter::QUOTA_WINDOW;
 use crate::model::time::whole_millis;
 use crate::model::{JobKind, Lane, Operation, Timestamp};
 use crate::outbox::{ChangeKind, ChangeState};
-use crate::store::{Store, StoreError};
+use crate::store::{JobHealthRow, Store, StoreError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -251,7 +251,8 @@ impl MetricsPage {
         self.write_gauge("tallyd_database_bytes", "Size of the database.", store.database_bytes().await?);
         let free = i64::try_from(store.free_disk_bytes()?).unwrap_or(i64::MAX);
         self.write_gauge("tallyd_disk_free_bytes", "Free space on the disk of `database.path`.", free);
-        let last_backup = health.rows.backup.and_then(|backup| backup.last_good_ms).unwrap_or(0);
+        let backup = health.rows.jobs.iter().find(|row| row.job == JobKind::Backup.as_str());
+        let last_backup = backup.and_then(JobHealthRow::last_good).map_or(0, |good| good.0);
         let help = "Time of the last good copy by the job `backup`; 0 if there is none.";
         self.write_gauge("tallyd_last_backup_timestamp_seconds", help, last_backup / 1000);
         Ok(())

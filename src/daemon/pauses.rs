@@ -31,7 +31,9 @@ pub(super) async fn work_unless_paused(
 
 /// Reads the pause of a job; a database that is away delays it, as it delays the begin of a run.
 async fn read_pause(context: &JobContext, kind: JobKind) -> Result<Option<PauseRow>, StoreError> {
-    context.retry_commit("read the pause of a job", || context.store.pause_of(kind, context.now())).await
+    let read = || context.store.pause_list(context.now());
+    let pauses = context.retry_commit("read the paused jobs", read).await?;
+    Ok(pauses.into_iter().find(|pause| pause.job == kind.as_str()))
 }
 
 /// Ends the pauses whose time has come, and returns the time of the next end. Each end is an event of the

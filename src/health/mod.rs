@@ -18,8 +18,8 @@ use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QUOTA_WIN
 use crate::model::time::DAY;
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
-    BackupRow, EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow,
-    Store, StoreError,
+    EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow, Store,
+    StoreError,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -192,8 +192,8 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
     let least = if inputs.at_once { Duration::ZERO } else { LONG_HOLD };
     findings.extend(holds_over(&quota, least, inputs.now));
     findings.extend(bad_request_lines(&quota, &budget));
-    let backup = rows.backup.filter(|_| !is_paused(&rows, "backup"));
-    let backup = backup.and_then(|backup| old_backup(backup, inputs.now));
+    let backup = rows.jobs.iter().find(|row| row.job == "backup" && !is_paused(&rows, "backup"));
+    let backup = backup.and_then(|row| old_backup(row, inputs.now));
     let unpruned = rows.unpruned.as_ref().map(not_pruned);
     let has_finding = |job: &str| match job {
         "backup" if backup.is_some() => true,
@@ -354,20 +354,21 @@ fn bad_request_lines(quota: &QuotaStatus, budget: &BadRequestStatus) -> Vec<Find
 
 fn stale_job(row: &JobHealthRow) -> Finding {
     let how_old = row.age_seconds.map_or_else(|| "never read".into(), |s| format!("{} old", format_age(s)));
-    let since = row.last_good_at.as_deref().and_then(Timestamp::parse);
+    let since = row.last_good();
     let todo = format!("see: tallyd job list --kind {}", row.job);
     let found = Finding::new(FindingCode::Stale, 1, format!("{} is stale ({how_old})", row.job), todo);
     Finding { since, ..found.with_subjects([row.job.clone()]) }
 }
 
-fn old_backup(backup: BackupRow, now: Timestamp) -> Option<Finding> {
-    let gap = Duration::from_millis(u64::try_from(backup.interval_ms).unwrap_or(0)) + BACKUP_GRACE;
-    let since = Timestamp(backup.last_good_ms.unwrap_or(backup.since_ms));
+fn old_backup(backup: &JobHealthRow, now: Timestamp) -> Option<Finding> {
+    let gap =
+        Duration::from_millis(u64::try_from(backup.interval_ms.unwrap_or(0)).unwrap_or(0)) + BACKUP_GRACE;
+    let since = backup.last_good().unwrap_or(Timestamp(backup.since_ms));
     if now.duration_since(since) <= BACKUP_MAX_AGE.max(gap) {
         return None;
     }
     let old = format_elapsed(now.duration_since(since));
-    let text = match backup.last_good_ms {
+    let text = match backup.last_good() {
         Some(_) => format!("the last good copy of the database is {old} old"),
         None => format!("no copy of the database was made since the job `backup` was enabled, {old} ago"),
     };

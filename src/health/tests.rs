@@ -66,6 +66,8 @@ fn jobs(name: &str, stale: bool) -> Vec<JobHealthRow> {
         stale,
         next_due_at: None,
         last_outcome: None,
+        since_ms: ago(900).0,
+        interval_ms: None,
     }]
 }
 
@@ -362,12 +364,11 @@ fn a_copy_is_too_old_after_two_days_or_its_own_gap() {
         (Some(7 * 24 + 6), 900, 7 * 24, "stale"), // a weekly copy is in time
     ];
     for (last_good, since, gap_h, code) in cases {
-        let backup = BackupRow {
-            last_good_ms: last_good.map(hours_ago),
-            since_ms: hours_ago(since),
-            interval_ms: gap_h * 3_600_000,
-        };
-        let rows = HealthRows { backup: Some(backup), jobs: jobs("backup", true), ..HealthRows::default() };
+        let mut jobs = jobs("backup", true);
+        jobs[0].last_good_at = last_good.map(|hours| Timestamp(hours_ago(hours)).to_rfc3339());
+        jobs[0].since_ms = hours_ago(since);
+        jobs[0].interval_ms = Some(gap_h * 3_600_000);
+        let rows = HealthRows { jobs, ..HealthRows::default() };
         check_alarms(&judged(rows), &[code], &[]);
     }
 }

@@ -7,7 +7,7 @@ use crate::health::{Finding, HealthReport};
 use crate::model::time::DAY;
 use crate::model::{ChangeId, Timestamp, counted};
 use crate::outbox::ChangeState;
-use crate::store::{Durability, NoticeChangeRow, Store, StoreError, WriteTransaction};
+use crate::store::{ChangeSummary, Durability, Store, StoreError, WriteTransaction};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -154,7 +154,7 @@ async fn collect_changes(
     Ok(())
 }
 
-fn change_item(topic: NoticeTopic, row: NoticeChangeRow, now: Timestamp) -> NoticeItem {
+fn change_item(topic: NoticeTopic, row: ChangeSummary, now: Timestamp) -> NoticeItem {
     let reason = row.reason();
     let todo = reason.map_or_else(|| "see: tallyd status".to_owned(), |reason| reason.advice_for(&row.key));
     let message = row.detail.or(row.reason).unwrap_or_else(|| format!("the change is {}", row.state));

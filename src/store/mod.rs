@@ -33,7 +33,6 @@ mod outbox;
 mod views;
 
 pub use control::account_binding::AccountBinding;
-pub(crate) use control::notice::NoticeChangeRow;
 pub(crate) use control::pause::PauseRow;
 pub use control::quarantine::QuarantineRow;
 pub(crate) use control::request::ControlRequestRow;
@@ -77,7 +76,7 @@ pub(crate) use mirror::kits::KIT_TYPE;
 pub use mirror::kits::{ComponentFact, KitPage, ProductFact};
 pub(crate) use mirror::orders::OrderPage;
 pub use mirror::platform_lists::PlatformList;
-pub(crate) use mirror::products::{ProductRow, ProductStock};
+pub(crate) use mirror::products::ProductStock;
 pub(crate) use mirror::readback::MismatchRow;
 pub use mirror::reports::MonthlyReport;
 pub use mirror::shipments::ShipmentFact;
@@ -85,7 +84,6 @@ pub(crate) use mirror::shipments::ShipmentItemRow;
 pub(crate) use mirror::stock_levels::PlannedStockLevel;
 pub use mirror::stock_levels::{StockLevelRow, StockLevelWrite};
 pub(crate) use mirror::tracked_orders::{OrderRow, OrderState, RequestedOrder};
-pub(crate) use mirror::tracked_skus::MissingSkuRow;
 pub use mirror::tracked_skus::StalestProgress;
 pub(crate) use mirror::warehouses::WarehouseRow;
 pub(crate) use mirror::work_queue::WorkQueueDifference;
@@ -96,7 +94,7 @@ pub(crate) use outbox::evidence::{ClaimEvidence, ReferencedChange};
 pub(crate) use outbox::in_doubt::{AdoptionRow, InDoubtRow};
 pub(crate) use outbox::list::{NamedChange, OutboxFilter, OutboxGroup};
 pub(crate) use outbox::not_shown::NotShownRow;
-pub(crate) use outbox::queued::QueuedChange;
+pub(crate) use outbox::queued::ChangeSummary;
 pub(crate) use outbox::resolve::DecisionResult;
 pub use outbox::resolve::ResolutionEffect;
 pub use outbox::transitions::{ChangeOutcome, ClaimedChange};
@@ -110,7 +108,7 @@ pub(crate) use views::explain::{
 };
 pub use views::health::HealthRows;
 pub(crate) use views::health::{
-    BackupRow, CallRow, EndedRunRow, LastSessionRow, OTHER_ACCOUNT, RejectedRow, WaitingRow,
+    CallRow, EndedRunRow, LastSessionRow, OTHER_ACCOUNT, RejectedRow, WaitingRow,
 };
 pub(crate) use views::pages::{CallInterval, ExchangeFilter, PAGE_ROWS, StockSelection};
 pub use views::pages::{StockFilter, StockPage, StockPageRow};

@@ -122,7 +122,7 @@ async fn systemd_hears_ready_reload_status_and_stop_in_order() {
     assert!(ready.iter().any(|line| line.starts_with("STATUS=") && line.len() > 7), "{ready:?}");
     assert_eq!(unit.heard.len(), 1, "nothing is said before the start is complete");
     let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
-    let armed = store.job_health().await.unwrap();
+    let armed = store.job_health(tallyd::model::Timestamp(0)).await.unwrap();
     assert!(
         armed.iter().filter(|row| row.next_due_at.is_some()).count() >= 4,
         "schedules are armed: {armed:?}"

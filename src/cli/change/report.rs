@@ -15,8 +15,8 @@ use crate::cli::local_time::local_sentence;
 use crate::cli::output::{SHOWN_MAX, plain_line, pretty_json};
 use crate::health::{Finding, FindingCode};
 use crate::model::{counted, format_elapsed};
-use crate::outbox::{ChangeState, Reason, quote_key};
-use crate::store::QueuedChange;
+use crate::outbox::{ChangeState, quote_key};
+use crate::store::ChangeSummary;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(super) const EXIT_OUTSTANDING: u8 = 6;
 
 pub(super) struct QueueReport {
-    pub(super) rows: Vec<QueuedChange>,
+    pub(super) rows: Vec<ChangeSummary>,
     /// The number of new changes; the keys of the others were known already.
     pub(super) new: u64,
     /// Obstacles of pending changes, the first cause first.
@@ -33,7 +33,7 @@ pub(super) struct QueueReport {
     pub(super) wait: Option<Duration>,
 }
 
-fn is_outstanding(row: &QueuedChange) -> bool {
+fn is_outstanding(row: &ChangeSummary) -> bool {
     row.state == ChangeState::Pending || row.state.is_in_flight()
 }
 
@@ -52,7 +52,7 @@ impl QueueReport {
     }
 
     /// Returns the obstacle of the change. What was sent already needs a daemon alone.
-    fn obstacle_of(&self, row: &QueuedChange) -> Option<&Finding> {
+    fn obstacle_of(&self, row: &ChangeSummary) -> Option<&Finding> {
         let concerns = |found: &&Finding| row.state == ChangeState::Pending || is_absence(found);
         self.obstacles.first().filter(concerns).filter(|_| is_outstanding(row))
     }
@@ -75,7 +75,7 @@ impl QueueReport {
         CommandOutput { text, exit_code: self.exit_code() }
     }
 
-    fn row_json(&self, row: &QueuedChange) -> Value {
+    fn row_json(&self, row: &ChangeSummary) -> Value {
         json!({
             "id": row.id, "key": row.key, "state": row.state, "reason": row.reason,
             "message": self.message(row), "what_to_do": self.what_to_do(row),
@@ -112,7 +112,7 @@ impl QueueReport {
         text
     }
 
-    fn row_text(&self, row: &QueuedChange, limit: Duration) -> String {
+    fn row_text(&self, row: &ChangeSummary, limit: Duration) -> String {
         let mut text = format!("change {} is {}", plain_line(&row.key), state_text(row.state));
         if let Some(reason) = &row.reason {
             text.push_str(&format!(" ({reason})"));
@@ -127,7 +127,7 @@ impl QueueReport {
         text
     }
 
-    fn message(&self, row: &QueuedChange) -> String {
+    fn message(&self, row: &ChangeSummary) -> String {
         if let Some(obstacle) = self.obstacle_of(row) {
             return obstacle.text.clone();
         }
@@ -143,16 +143,15 @@ impl QueueReport {
         row.detail.clone().unwrap_or_else(|| usual.to_owned())
     }
 
-    fn what_to_do(&self, row: &QueuedChange) -> Option<String> {
+    fn what_to_do(&self, row: &ChangeSummary) -> Option<String> {
         if let Some(obstacle) = self.obstacle_of(row) {
             return Some(obstacle.what_to_do.clone());
         }
-        let reason = row.reason.as_deref().and_then(Reason::from_code);
         let of_state = || {
             let is_late = self.wait.is_some() && is_outstanding(row);
             is_late.then(|| format!("see: tallyd outbox show {}", quote_key(&row.key)))
         };
-        reason.map(|reason| reason.advice_for(&row.key)).or_else(of_state)
+        row.reason().map(|reason| reason.advice_for(&row.key)).or_else(of_state)
     }
 
     fn exit_code(&self) -> u8 {
@@ -188,9 +187,11 @@ mod tests {
     const WAIT: Option<Duration> = Some(Duration::from_secs(30));
 
     fn report(states: &[ChangeState], obstacle: Option<FindingCode>, wait: Option<Duration>) -> QueueReport {
-        let row = |(id, state): (i64, &ChangeState)| QueuedChange {
+        let row = |(id, state): (i64, &ChangeState)| ChangeSummary {
             id: ChangeId(id),
             key: format!("key-{id}").into(),
+            sku: None,
+            warehouse_id: None,
             state: *state,
             reason: None,
             detail: None,

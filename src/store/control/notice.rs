@@ -4,10 +4,9 @@
 //! recorded after it, so a process that ends in between leaves the notice unsent.
 
 use crate::model::{ChangeId, Position, Timestamp, cut_reason};
-use crate::outbox::{ChangeState, Reason};
-use crate::store::engine::lossy_text::LossyText;
+use crate::outbox::ChangeState;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{ChangeSummary, Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 
 #[derive(Clone, Debug, FromRow)]
@@ -18,24 +17,6 @@ pub(crate) struct NoticeRow {
     pub attempts: i64,
     /// Earliest next attempt, in milliseconds since 1970.
     pub next_ms: i64,
-}
-
-/// Change that is to be told.
-#[derive(Clone, Debug, FromRow)]
-pub(crate) struct NoticeChangeRow {
-    pub id: ChangeId,
-    pub key: LossyText,
-    pub sku: Option<LossyText>,
-    pub warehouse_id: Option<i64>,
-    pub state: ChangeState,
-    pub reason: Option<String>,
-    pub detail: Option<String>,
-}
-
-impl NoticeChangeRow {
-    pub(crate) fn reason(&self) -> Option<Reason> {
-        self.reason.as_deref().and_then(Reason::from_code)
-    }
 }
 
 /// SQL: the changes of which an operator is told. A rejection by a person or by the configured policy needs none.
@@ -101,11 +82,7 @@ impl WriteTransaction {
     }
 
     /// Returns the first changes to tell with an id above `after`.
-    pub(crate) async fn notice_changes(
-        &mut self,
-        after: ChangeId,
-        limit: i64,
-    ) -> Result<Vec<NoticeChangeRow>> {
+    pub(crate) async fn notice_changes(&mut self, after: ChangeId, limit: i64) -> Result<Vec<ChangeSummary>> {
         let sql = concat!(
             "SELECT id, key, sku, warehouse_id, state, reason, detail FROM (",
             told_changes!(),

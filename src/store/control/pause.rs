@@ -57,12 +57,6 @@ impl Store {
         self.fetch_all(sql, (now,), "read the paused jobs").await
     }
 
-    /// Returns the pause of a job, if one is in force.
-    pub(crate) async fn pause_of(&self, job: JobKind, now: Timestamp) -> Result<Option<PauseRow>> {
-        let sql = concat!(pauses_in_force!(), " AND job = $2");
-        self.fetch_optional(sql, (now, job.as_str()), "read the pause of a job").await
-    }
-
     /// Returns the first time at which a pause ends by itself.
     pub(crate) async fn pause_first_end(&self) -> Result<Option<Timestamp>> {
         let sql = "SELECT min(until_ms) FROM pause WHERE resumed_ms IS NULL";

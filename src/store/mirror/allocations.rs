@@ -1,7 +1,6 @@
 //! Warehouse allocations of order lines, each read once.
 
 use super::stock_levels::json_rows;
-use super::tracked_orders::QUIET_READ_INTERVAL;
 use crate::model::{ExchangeId, LineItemId, OrderId, Timestamp, time};
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
@@ -57,8 +56,7 @@ impl Store {
                    WHERE l.missing_since_ms IS NULL AND (CAST($3 AS BIGINT) IS NULL OR t.order_id = $3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND $1 - r.observed_ms >= $2))) unread \
                    WHERE place <= $4 ORDER BY order_id, line_item_id";
-        let values =
-            (now, time::whole_millis(QUIET_READ_INTERVAL), only, i64::from(ALLOCATIONS_OF_ORDER_MAX));
+        let values = (now, time::whole_millis(time::DAY), only, i64::from(ALLOCATIONS_OF_ORDER_MAX));
         self.fetch_all(sql, values, "find the lines whose allocation is not known").await
     }
 

@@ -2,36 +2,12 @@
 
 use super::kits::ProductFact;
 use super::stock_levels::{StockLevelWrite, json_rows};
-use crate::model::{ProductId, Quantity, Sku, Timestamp, case_key};
+use crate::model::{ProductId, Quantity, Sku, Timestamp};
 use crate::reconcile::ProductLack;
 use crate::store::{Result, Store, WriteTransaction};
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sqlx::types::Json;
 use sqlx_macros::FromRow;
-
-/// Product with its stock levels, as `product find` shows it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct ProductRow {
-    pub sku: String,
-    pub product_id: Option<i64>,
-    /// Name, where an answer held it; balances do not.
-    pub name: Option<String>,
-    pub upc: Option<String>,
-    /// `Product`, `Kit`, `Built` or a type that this version does not know, where an answer held it.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// Units over all warehouses, as the platform sums them.
-    pub quantity: Option<i64>,
-    pub warehouses: Vec<WarehouseQuantity>,
-    /// Time of the last answer that showed the product, RFC 3339.
-    pub observed_at: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct WarehouseQuantity {
-    pub warehouse_id: i64,
-    pub quantity: i64,
-}
 
 const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
@@ -41,15 +17,8 @@ const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.pro
     'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN p.lack IS NULL THEN r.observed_ms \
         ELSE (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id) END / 1000.0, 'unixepoch')) \
     FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-    WHERE p.product_id IS NOT NULL AND (CASE $2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
+    WHERE p.product_id IS NOT NULL AND (CASE WHEN $2 THEN p.upc ELSE p.sku END) \
         IN (SELECT atom FROM json_each($1)) ORDER BY p.sku";
-
-impl ProductRow {
-    /// Returns true if `id` has the product's case key or equals its UPC.
-    pub(crate) fn is_named_by(&self, id: &str) -> bool {
-        case_key(&self.sku) == case_key(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
-    }
-}
 
 /// Product with its stock levels, as decisions need them.
 #[derive(Clone, Debug, Default, FromRow)]
@@ -95,18 +64,10 @@ impl ProductStock {
 }
 
 impl Store {
-    /// Returns the known products with these SKUs, in the platform's spelling.
-    pub(crate) async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>> {
-        self.product_list_by(skus, "sku").await
-    }
-
-    /// Returns the known products with these UPCs.
-    pub(crate) async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>> {
-        self.product_list_by(upcs, "upc").await
-    }
-
-    async fn product_list_by(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>> {
-        let rows = self.fetch_column(PRODUCT_LIST, (json_rows(ids), by), "read products").await?;
+    /// Returns the known products with these SKUs in the platform's spelling, or with these UPCs.
+    pub(crate) async fn product_list(&self, ids: &[String], by_upc: bool) -> Result<Vec<Value>> {
+        let rows: Vec<Json<Value>> =
+            self.fetch_column(PRODUCT_LIST, (json_rows(ids), by_upc), "read products").await?;
         Ok(rows.into_iter().map(|Json(row)| row).collect())
     }
 

@@ -6,7 +6,7 @@
 
 use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
-use super::tracked_orders::{QUIET_AFTER, QUIET_READ_INTERVAL};
+use super::tracked_orders::QUIET_AFTER;
 use crate::model::{ExchangeId, OrderId, ShipmentId, Timestamp, WarehouseId, time};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
@@ -67,7 +67,7 @@ impl Store {
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
                      AND ($1 - coalesce(s.changed_ms, s.observed_ms) < $2 OR $1 - s.observed_ms >= $3) \
                    ORDER BY s.exchange_id, s.id";
-        let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(QUIET_READ_INTERVAL));
+        let values = (now.0, time::whole_millis(QUIET_AFTER), time::whole_millis(time::DAY));
         self.fetch_column(sql, values, "find the open shipments").await
     }
 

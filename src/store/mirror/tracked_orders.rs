@@ -12,10 +12,8 @@ use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 use std::time::Duration;
 
-/// Time without news after which an order or a shipment is read less often; it covers a weekend.
+/// Time without news after which an order or a shipment is read once a day; it covers a weekend.
 pub(crate) const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// Interval at which quiet orders and shipments are read.
-pub(crate) const QUIET_READ_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
 /// created by mistake is mostly cancelled soon.
 const CLOSED_READ_DELAY: Duration = Duration::from_secs(5 * 60);
@@ -130,7 +128,7 @@ impl Store {
         let values = (
             now.0,
             time::whole_millis(QUIET_AFTER),
-            time::whole_millis(QUIET_READ_INTERVAL),
+            time::whole_millis(time::DAY),
             time::whole_millis(CLOSED_READ_DELAY),
             time::whole_millis(CLOSED_READ_PERIOD),
             i64::from(COUNTS_ROWS_MAX),

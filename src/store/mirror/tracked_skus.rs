@@ -6,24 +6,14 @@ use super::stock_levels::json_rows;
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{Result, Store, WriteTransaction};
+use serde_json::Value;
 use sqlx::types::Json;
-use sqlx_macros::FromRow;
 
 /// Event of a SKU whose product a create in doubt proved to have created.
 pub(in crate::store) const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of rows per query in a full listing; between queries other reads can use the connection.
 const LISTING_PAGE: u32 = 1_000;
-
-/// SKU that the platform does not return.
-#[derive(Clone, Debug, FromRow)]
-pub(crate) struct MissingSkuRow {
-    pub sku: String,
-    /// Time since which it is missing, in milliseconds since 1970.
-    pub since_ms: i64,
-    /// True if it is tracked, so that it is asked for regularly.
-    pub is_tracked: bool,
-}
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
@@ -66,11 +56,13 @@ impl Store {
     }
 
     /// Returns the SKUs that the platform is proved not to return, those that went last first.
-    pub(crate) async fn missing_skus(&self) -> Result<Vec<MissingSkuRow>> {
-        let sql = "SELECT p.sku, p.missing_since_ms AS since_ms, t.sku IS NOT NULL AS is_tracked FROM product p \
+    pub(crate) async fn missing_skus(&self) -> Result<Vec<Value>> {
+        let sql = "SELECT p.sku, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', p.missing_since_ms / 1000.0, 'unixepoch') AS missing_since, \
+                       t.sku IS NOT NULL AS is_tracked FROM product p \
                    LEFT JOIN tracked_sku t ON t.sku = p.sku WHERE p.missing_since_ms IS NOT NULL \
                    ORDER BY p.missing_since_ms DESC, p.sku";
-        self.fetch_all(sql, (), "list the missing SKUs").await
+        self.fetch_objects(sql, (), "list the missing SKUs").await
     }
 
     /// Returns the number of tracked SKUs.

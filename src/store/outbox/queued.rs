@@ -1,7 +1,7 @@
 //! Changes that a command queued, by their keys and without their bodies, and the keys that were ever inserted.
 
 use crate::model::ChangeId;
-use crate::outbox::ChangeState;
+use crate::outbox::{ChangeState, Reason};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::outbox::list::keys_after;
@@ -9,20 +9,28 @@ use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 use std::collections::HashMap;
 
-/// Change with its state and the reason of that.
+/// Change without its body, with its state and the reason of that.
 #[derive(Clone, Debug, FromRow)]
-pub(crate) struct QueuedChange {
+pub(crate) struct ChangeSummary {
     pub id: ChangeId,
     pub key: LossyText,
+    pub sku: Option<LossyText>,
+    pub warehouse_id: Option<i64>,
     pub state: ChangeState,
     pub reason: Option<String>,
     pub detail: Option<String>,
 }
 
+impl ChangeSummary {
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        self.reason.as_deref().and_then(Reason::from_code)
+    }
+}
+
 impl Store {
     /// Returns the changes with these keys, by id.
-    pub(crate) async fn outbox_queued(&self, keys: &[&str]) -> Result<Vec<QueuedChange>> {
-        let sql = "SELECT id, key, state, reason, detail FROM outbox \
+    pub(crate) async fn outbox_queued(&self, keys: &[&str]) -> Result<Vec<ChangeSummary>> {
+        let sql = "SELECT id, key, sku, warehouse_id, state, reason, detail FROM outbox \
                    WHERE key IN (SELECT atom FROM json_each($1)) ORDER BY id";
         self.fetch_all(sql, (json_rows(keys),), "read the queued changes").await
     }

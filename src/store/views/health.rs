@@ -11,8 +11,8 @@ use sqlx_macros::FromRow;
 use std::time::Duration;
 
 const CALLS_MAX_AGE: Duration = Duration::from_secs(60 * 60);
-const CALLS_MAX: i64 = 60;
-const PUSHES_MAX: i64 = 20;
+/// Number of the newest calls, and of the newest runs of push, that are judged.
+const JUDGED_MAX: i64 = 60;
 /// Age up to which parked records are considered: a daily poll shows them twice in this time.
 const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 
@@ -25,8 +25,6 @@ pub struct HealthRows {
     /// End of the last pause of the pushes, if it is over.
     pub pushes_resumed: Option<Timestamp>,
     pub jobs: Vec<JobHealthRow>,
-    /// State of the job `backup`, if it is enabled.
-    pub backup: Option<BackupRow>,
     /// Last run of `prune`, if a jump of the clock kept it from pruning and no snapshot came since.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
@@ -73,16 +71,6 @@ pub struct LastSessionRow {
     pub is_once: bool,
     /// True if each of its latest runs ended `ok`.
     pub is_good: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
-pub struct BackupRow {
-    /// Start of the last successful run, in milliseconds since 1970.
-    pub last_good_ms: Option<i64>,
-    /// Time at which the job was enabled, in milliseconds since 1970.
-    pub since_ms: i64,
-    /// Longest gap in the schedule, in milliseconds.
-    pub interval_ms: i64,
 }
 
 /// Pending changes of one kind and reason.
@@ -205,16 +193,6 @@ const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
                      WHERE trigger <> 'operator' ORDER BY id DESC LIMIT 1) n \
                JOIN session s ON s.id = n.session_id";
 
-/// SQL: the rows of the view `job_health` as of `now`, because the view reads the host's clock.
-const JOBS: &str = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
-                      ($1 - last_good_ms) / 1000 AS age_seconds, \
-                      interval_ms IS NOT NULL AND $1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
-                      strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
-                      last_outcome FROM job_state WHERE enabled ORDER BY job";
-
-const BACKUP: &str = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
-               FROM job_state WHERE job = 'backup' AND enabled";
-
 /// SQL: the last run of `prune` if it was partial, as only a jump of the clock makes it, and no snapshot was
 /// taken since. `journal prune` leaves a snapshot and no run.
 const UNPRUNED: &str = "SELECT outcome, summary, started_ms \
@@ -299,8 +277,7 @@ impl Store {
         Ok(HealthRows {
             last_session: self.fetch_optional(LAST_SESSION, (), "read the last session").await?,
             pushes_resumed: self.pause_last_end(now).await?,
-            jobs: self.fetch_all(JOBS, (now.0,), "read the health of the jobs").await?,
-            backup: self.fetch_optional(BACKUP, (), "read when the last copy was made").await?,
+            jobs: self.job_health(now).await?,
             unpruned: self.fetch_optional(UNPRUNED, (), "read the last run of prune").await?,
             changes: self.outbox_counts().await?,
             waiting,
@@ -308,7 +285,7 @@ impl Store {
             restore: self.fetch_optional(RESTORE, (), "read the restore that is not released").await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
             writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,
-            pushes: self.fetch_all(PUSHES, (PUSHES_MAX,), "read the last runs of push").await?,
+            pushes: self.fetch_all(PUSHES, (JUDGED_MAX,), "read the last runs of push").await?,
             unreadable: self.fetch_all(UNREADABLE, (parked_since.0,), "read the unreadable records").await?,
             quarantined: self.quarantine_list().await?,
             mismatches: self.mismatch_list().await?,
@@ -353,7 +330,7 @@ impl Store {
         );
         let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
-        let values = (now.minus(CALLS_MAX_AGE).0, CALLS_MAX, json_rows(&writes));
+        let values = (now.minus(CALLS_MAX_AGE).0, JUDGED_MAX, json_rows(&writes));
         self.fetch_all(sqlx::AssertSqlSafe(sql), values, "read the last calls").await
     }
 }

@@ -248,13 +248,6 @@ impl Store {
         self.fetch_all(sql, (now.0, interval_ms, count), "count the calls of each interval").await
     }
 
-    /// Returns each enabled job with the age in seconds above which its data is stale.
-    pub(crate) async fn job_age_limits(&self) -> Result<Vec<(String, i64)>> {
-        let sql =
-            "SELECT job, 2 * interval_ms / 1000 FROM job_state WHERE enabled AND interval_ms IS NOT NULL";
-        self.fetch_all(sql, (), "read the age limits of the jobs").await
-    }
-
     /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a
     /// supplier ships is not among them.
     pub(crate) async fn units_to_pick(&self) -> Result<Vec<(Option<i64>, Option<String>, i64, i64)>> {

@@ -1,6 +1,6 @@
 //! Rows for `status` and `stock`.
 
-use crate::model::Operation;
+use crate::model::{Operation, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use serde::Serialize;
@@ -38,6 +38,19 @@ pub struct JobHealthRow {
     pub stale: bool,
     pub next_due_at: Option<String>,
     pub last_outcome: Option<String>,
+    /// Time at which the job was enabled, in milliseconds since 1970.
+    #[serde(skip)]
+    pub since_ms: i64,
+    /// Longest gap in the schedule, in milliseconds; `None`: the job has no schedule.
+    #[serde(skip)]
+    pub interval_ms: Option<i64>,
+}
+
+impl JobHealthRow {
+    /// Returns the start of the last `ok` run.
+    pub(crate) fn last_good(&self) -> Option<Timestamp> {
+        self.last_good_at.as_deref().and_then(Timestamp::parse)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
@@ -88,10 +101,15 @@ impl Store {
         }
     }
 
-    /// Returns the health of every enabled job.
-    pub async fn job_health(&self) -> Result<Vec<JobHealthRow>> {
-        let sql = "SELECT * FROM job_health ORDER BY job";
-        self.fetch_all(sql, (), "read the health of the jobs").await
+    /// Returns the health of every enabled job: the view `job_health` as of `now`, for it reads the host's clock.
+    pub async fn job_health(&self, now: Timestamp) -> Result<Vec<JobHealthRow>> {
+        let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
+                          ($1 - last_good_ms) / 1000 AS age_seconds, \
+                          interval_ms IS NOT NULL \
+                              AND $1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
+                          strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
+                          last_outcome, since_ms, interval_ms FROM job_state WHERE enabled ORDER BY job";
+        self.fetch_all(sql, (now.0,), "read the health of the jobs").await
     }
 
     /// Returns the counts of the summary lines.

@@ -2,12 +2,10 @@
 //! risk*).
 
 use crate::model::Timestamp;
+use crate::model::time::DAY;
 use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
-use std::time::Duration;
-
-const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Number of stock levels that are named.
 const NAMED: i64 = 10;
@@ -58,7 +56,7 @@ impl Store {
                           (SELECT CAST(sum(units) AS BIGINT) FROM level) AS total, \
                           (SELECT count(*) FROM level) AS affected \
                    FROM most m JOIN product p ON p.id = m.product ORDER BY m.units DESC, p.sku, m.warehouse_id";
-        let values = (now.minus(PERIOD), NAMED);
+        let values = (now.minus(DAY), NAMED);
         let rows: Vec<UnitsAtRiskRow> = self.fetch_all(sql, values, "read the units at risk").await?;
         let (units, affected) = rows.first().map_or((0, 0), |row| (row.total, row.affected));
         Ok(UnitsAtRisk { units, affected, stock_levels: rows.into_iter().map(|row| row.level).collect() })

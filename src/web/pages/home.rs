@@ -14,7 +14,6 @@ use crate::web::layout::{
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MINUTE_MS: i64 = 60_000;
@@ -34,7 +33,6 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
     };
     let now = web.now();
     let calls = web.store.call_intervals(now, MINUTE_MS, 60).await?;
-    let limits: BTreeMap<String, i64> = web.store.job_age_limits().await?.into_iter().collect();
     let mut needing = Vec::new();
     for state in &STATE_ORDER[..3] {
         needing.extend(web.store.outbox_oldest(state.as_str(), None, None, 0, NEEDING_MAX).await?);
@@ -48,7 +46,7 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("needs", "Needs a person", &needs(&needing, now)))
             (live_part("changes", "Changes by state", &states(&status)))
             (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
-            (live_part("ages", "Age of the data", &ages(&status.health.rows.jobs, &limits)))
+            (live_part("ages", "Age of the data", &ages(&status.health.rows.jobs)))
             (live_part("calls", "Calls of the last hour", &call_chart(&calls, MINUTES, MINUTE_MS, status.call_budget.limit, now)))
         }
     };
@@ -179,9 +177,9 @@ fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
     }
 }
 
-fn ages(jobs: &[JobHealthRow], limits: &BTreeMap<String, i64>) -> Markup {
+fn ages(jobs: &[JobHealthRow]) -> Markup {
     let row = |job: &JobHealthRow| {
-        let (seconds, limit) = (job.age_seconds, limits.get(&job.job).copied());
+        let (seconds, limit) = (job.age_seconds, job.interval_ms.map(|interval| 2 * interval / 1000));
         html! {
             tr.stale[job.stale] {
                 th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }

@@ -28,8 +28,8 @@ const RUN_WAIT: Duration = Duration::from_secs(10);
 pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let kind = request.query.code::<JobKind>("kind")?;
     let runs = web.store.run_list(kind, RUNS_IN_TIMELINE).await?;
-    let (jobs, now) = (web.store.job_health().await?, web.now());
-    let pauses = web.store.pause_list(now).await?;
+    let now = web.now();
+    let (jobs, pauses) = (web.store.job_health(now).await?, web.store.pause_list(now).await?);
     let listed = runs.get(..RUNS_LISTED.min(runs.len())).unwrap_or_default();
     let is_failed = |run: &&RunRow| run.started_ms >= now.minus(DAY).0 && run.outcome == "failed";
     let failed: Vec<RunRow> = runs.iter().filter(is_failed).cloned().collect();

@@ -9,9 +9,11 @@ use crate::cli::context::CliContext;
 use crate::cli::output::{TextTable, columns, plain_line, print_error};
 use crate::cli::{CommandResult, OutputArgs};
 use crate::daemon::{ControlError, ControlRequest};
+use crate::model::case_key;
 use crate::present::listing::time_cell;
-use crate::store::{ProductRow, Store, StoreError};
+use crate::store::{Store, StoreError};
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -58,30 +60,35 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
     let answer: Result<Vec<String>, _> = context.ask_daemon(&request).await?;
     let store = context.open_store().await?;
     let rows = match answer {
-        Ok(found) => store.product_list(&found).await?,
+        Ok(found) => store.product_list(&found, false).await?,
         Err(error @ ControlError::ReplyTimeout) => {
             print_error(&format!("tallyd: {}; showing the mirror instead", plain_line(&error.to_string())));
-            match by_upc {
-                true => store.product_list_by_upc(ids).await?,
-                false => store.product_list(ids).await?,
-            }
+            store.product_list(ids, by_upc).await?
         }
         Err(error) => return Err(error.into()),
     };
     Ok(args.output.render(|| &rows, || products_text(&rows, ids)).into())
 }
 
-fn products_text(rows: &[ProductRow], ids: &[String]) -> String {
-    let columns = |row: &ProductRow| {
-        let levels = row.warehouses.iter().map(|level| format!("{}: {}", level.warehouse_id, level.quantity));
+/// Returns true if `id` has the product's case key or equals its UPC.
+fn is_named_by(row: &Value, id: &str) -> bool {
+    row["sku"].as_str().is_some_and(|sku| case_key(sku) == case_key(id))
+        || row["upc"].as_str().is_some_and(|upc| upc.trim() == id.trim())
+}
+
+fn products_text(rows: &[Value], ids: &[String]) -> String {
+    let columns = |row: &Value| {
+        let levels = row["warehouses"].as_array().into_iter().flatten();
+        let levels = levels.map(|level| format!("{}: {}", level["warehouse_id"], level["quantity"]));
         let levels = levels.collect::<Vec<_>>().join(", ");
         columns! {
-            "sku": row.sku, "product": row.product_id, "upc": row.upc, "type": row.kind,
-            "quantity": row.quantity, "warehouses": levels, "observed": time_cell(row.observed_at.as_deref()),
+            "sku": row["sku"], "product": row["product_id"], "upc": row["upc"], "type": row["type"],
+            "quantity": row["quantity"], "warehouses": levels,
+            "observed": time_cell(row["observed_at"].as_str()),
         }
     };
     let mut text = TextTable::new(rows.iter().map(columns)).to_text("no product found");
-    let is_found = |id: &String| rows.iter().any(|row| row.is_named_by(id));
+    let is_found = |id: &String| rows.iter().any(|row| is_named_by(row, id));
     for id in ids.iter().filter(|id| !is_found(id)) {
         text.push_str(&format!("not found: {}\n", plain_line(id)));
     }

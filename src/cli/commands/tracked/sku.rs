@@ -1,12 +1,12 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{StreamedList, TextTable, columns, decision_output, time_text};
+use crate::cli::output::{StreamedList, TextTable, columns, decision_output};
 use crate::cli::{CommandResult, OutputArgs, csv};
-use crate::model::{Sku, Timestamp};
+use crate::model::Sku;
 use crate::present::ViewError;
+use crate::present::listing::time_cell;
 use crate::present::tracked::{parse_sku, track_skus, untrack_skus};
-use crate::store::MissingSkuRow;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -82,11 +82,10 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
 
 async fn list_missing_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let rows = context.open_store().await?.missing_skus().await?;
-    let columns = |row: &MissingSkuRow| {
-        let since = Timestamp(row.since_ms);
-        columns! {"sku": row.sku, "missing since": since, "tracked": row.is_tracked}
-    };
-    let table = || TextTable::new(rows.iter().map(columns)).to_text("no SKU is missing at the platform");
-    let json = |row: &MissingSkuRow| json!({"sku": row.sku, "missing_since": time_text(row.since_ms), "is_tracked": row.is_tracked});
-    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
+    output.list(&rows, "no SKU is missing at the platform", |row| {
+        columns! {
+            "sku": row["sku"], "missing since": time_cell(row["missing_since"].as_str()),
+            "tracked": row["is_tracked"],
+        }
+    })
 }
