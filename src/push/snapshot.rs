@@ -178,8 +178,8 @@ pub(super) async fn load_new_changes(
         let is_ahead =
             change.undated_at.as_deref().map(parse_time).transpose()?.is_some_and(|inserted| inserted > now);
         ahead.extend(is_ahead.then_some(change.id));
-        match &change.stock_level {
-            Some(level) => named.push((level.clone(), change.is_urgent)),
+        match change.stock_level() {
+            Some(level) => named.push((level, change.is_urgent)),
             None => others.push(change.id),
         }
     }

@@ -113,40 +113,22 @@ impl Default for OutboxMark {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub(crate) struct NewChange {
     pub id: ChangeId,
-    /// Stock level of a quantity change; `None` for other kinds and for an invalid SKU or warehouse.
-    pub stock_level: Option<StockLevel>,
+    sku: Option<LossyText>,
+    warehouse_id: Option<WarehouseId>,
     pub is_urgent: bool,
     /// Time of the insertion, RFC 3339; `None` where the daemon dated the change.
     pub undated_at: Option<String>,
 }
 
-#[derive(FromRow)]
-struct NewChangeRow {
-    id: ChangeId,
-    sku: Option<LossyText>,
-    warehouse_id: Option<WarehouseId>,
-    is_urgent: bool,
-    undated_at: Option<String>,
-}
-
-impl<'r, R: Row> FromRow<'r, R> for NewChange
-where
-    NewChangeRow: FromRow<'r, R>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        let row = NewChangeRow::from_row(row)?;
+impl NewChange {
+    /// Returns the stock level of a quantity change; `None` for other kinds and for an invalid SKU or warehouse.
+    pub(crate) fn stock_level(&self) -> Option<StockLevel> {
         // A replaced character hides the spelling by which the change is found.
-        let sku = row.sku.map(String::from).filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER));
-        let stock_level = sku.and_then(|sku| Sku::new(sku).ok()).zip(row.warehouse_id);
-        Ok(Self {
-            id: row.id,
-            stock_level: stock_level.map(|(sku, warehouse_id)| StockLevel { sku, warehouse_id }),
-            is_urgent: row.is_urgent,
-            undated_at: row.undated_at,
-        })
+        let sku = self.sku.as_deref().filter(|sku| !sku.contains(char::REPLACEMENT_CHARACTER))?;
+        Some(StockLevel { sku: Sku::new(sku).ok()?, warehouse_id: self.warehouse_id? })
     }
 }
 
