@@ -5,6 +5,7 @@
 
 mod body;
 mod body_fields;
+mod create;
 mod identity;
 mod kind;
 mod product;
@@ -22,9 +23,11 @@ pub(crate) use body::BODY_MAX_BYTES;
 pub use body::parse_body;
 pub use body::{ChangeBody, ChangeRejection};
 pub(crate) use body::{StoredBody, read_stored_body};
+pub(crate) use create::product_key;
+pub use create::{CreateBody, CreatedThing};
 pub(crate) use identity::{content_digest, derived_key};
 pub use kind::{ChangeKind, UnknownKind};
-pub use product::{ProductCreate, ProductUpdate};
+pub use product::ProductUpdate;
 pub use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::Reason;
 pub(crate) use resolution::quote_key;
@@ -32,6 +35,4 @@ pub use resolution::{ChangeStatus, Resolution, ResolutionStep};
 pub use shipment::{LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingSubmit};
 pub(crate) use shipment::{TrackingInfo, TrackingLine};
 pub use state::ChangeState;
-pub use template::ListingTemplateCreate;
 pub(crate) use unique_json::parse_unique_json;
-pub use warehouse::WarehouseCreate;

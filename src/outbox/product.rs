@@ -5,9 +5,8 @@
 //! unless they are a listed field in another case. More than twelve images are accepted, because the platform
 //! attaches the first twelve without an error.
 
-use super::ChangeRejection;
-use super::Reason;
 use super::body_fields::{BodyFields, QUANTITY_RANGE, bad_body};
+use super::{ChangeRejection, CreateBody, CreatedThing, Reason};
 use crate::model::{ProductId, Quantity, Sku, WarehouseId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -34,13 +33,6 @@ const OTHER_FIELDS: [&str; 10] = [
 /// A PUT replaces the product, so that an absent field would be reset.
 const REQUIRED_IN_UPDATE: [&str; 6] = ["Id", "CompanyId", "Type", "Identifiers", "Images", "Warehouses"];
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProductCreate {
-    /// SKU, by which the preflight and the check find the product (docs/rules.md 14).
-    pub sku: Sku,
-    pub fields: Map<String, Value>,
-}
-
 /// A product to replace with a full PUT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductUpdate {
@@ -51,11 +43,9 @@ pub struct ProductUpdate {
     pub fields: Map<String, Value>,
 }
 
-impl ProductCreate {
-    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
-        let sku = check_product(&BodyFields::new(&map))?;
-        Ok(Self { sku, fields: map })
-    }
+pub(super) fn parse_create(map: Map<String, Value>) -> Result<CreateBody, ChangeRejection> {
+    let sku = check_product(&BodyFields::new(&map))?;
+    Ok(CreateBody { thing: CreatedThing::Product(sku), fields: map })
 }
 
 impl ProductUpdate {

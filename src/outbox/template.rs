@@ -2,29 +2,19 @@
 //!
 //! The body must contain the storefront, because the path of the call needs it.
 
-use super::ChangeRejection;
 use super::body_fields::BodyFields;
+use super::{ChangeRejection, CreateBody, CreatedThing};
 use crate::model::StorefrontId;
 use serde_json::{Map, Value};
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListingTemplateCreate {
-    pub storefront_id: StorefrontId,
-    /// Name, by which the preflight and the check find the template (docs/rules.md 14).
-    pub name: String,
-    pub fields: Map<String, Value>,
-}
-
-impl ListingTemplateCreate {
-    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
-        let fields = BodyFields::new(&map);
-        fields.reject_unknown(&["StorefrontId", "Name", "Body", "Id"])?;
-        let storefront_id = fields.required_id("StorefrontId").map(StorefrontId)?;
-        let name = fields.required_text("Name")?.to_owned();
-        fields.required_text("Body")?;
-        fields.check_number("Id")?;
-        Ok(Self { storefront_id, name, fields: map })
-    }
+pub(super) fn parse_create(map: Map<String, Value>) -> Result<CreateBody, ChangeRejection> {
+    let fields = BodyFields::new(&map);
+    fields.reject_unknown(&["StorefrontId", "Name", "Body", "Id"])?;
+    let storefront_id = fields.required_id("StorefrontId").map(StorefrontId)?;
+    let name = fields.required_text("Name")?.to_owned();
+    fields.required_text("Body")?;
+    fields.check_number("Id")?;
+    Ok(CreateBody { thing: CreatedThing::Template(storefront_id, name), fields: map })
 }
 
 #[cfg(test)]

@@ -2,37 +2,25 @@
 //!
 //! The platform accepts no unlisted property.
 
-use super::ChangeRejection;
 use super::body_fields::BodyFields;
+use super::{ChangeRejection, CreateBody, CreatedThing};
 use serde_json::{Map, Value};
-
-const NAME_MAX_CHARS: usize = 100;
-const ACCOUNT_NUMBER_MAX_CHARS: usize = 255;
 
 const CONTACT_TEXTS: [&str; 7] =
     ["CompanyName", "FullName", "FirstName", "LastName", "EmailAddress", "Phone", "FaxNumber"];
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct WarehouseCreate {
-    /// Name, by which the preflight and the check find the warehouse (docs/rules.md 14).
-    pub name: String,
-    pub fields: Map<String, Value>,
-}
-
-impl WarehouseCreate {
-    pub(super) fn from_map(map: Map<String, Value>) -> Result<Self, ChangeRejection> {
-        let fields = BodyFields::new(&map);
-        fields.reject_unknown(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
-        let name = fields.required_text("Name")?.to_owned();
-        fields.check_text_length("Name", NAME_MAX_CHARS)?;
-        fields.check_text_length("AccountNumber", ACCOUNT_NUMBER_MAX_CHARS)?;
-        fields.listed_code("Type", &["Standard", "Dropship", "FulfillmentCenter"])?;
-        fields.check_texts(&["Note"])?;
-        check_contact(&fields)?;
-        Ok(Self { name, fields: map })
-    }
+pub(super) fn parse_create(map: Map<String, Value>) -> Result<CreateBody, ChangeRejection> {
+    let fields = BodyFields::new(&map);
+    fields.reject_unknown(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
+    let name = fields.required_text("Name")?.to_owned();
+    fields.check_text_length("Name", 100)?;
+    fields.check_text_length("AccountNumber", 255)?;
+    fields.listed_code("Type", &["Standard", "Dropship", "FulfillmentCenter"])?;
+    fields.check_texts(&["Note"])?;
+    check_contact(&fields)?;
+    Ok(CreateBody { thing: CreatedThing::Warehouse(name), fields: map })
 }
 
 fn check_contact(fields: &BodyFields<'_>) -> Result<(), ChangeRejection> {
@@ -55,10 +43,8 @@ mod tests {
     fn a_warehouse_with_everything_is_taken_as_it_came() {
         let body = r#"{"Name":"Dock 2","AccountNumber":"","Type":"FulfillmentCenter","Note":"n",
             "ContactInformation":{"FullName":"A B","Address":{"City":"C","IsResidential":false}}}"#;
-        let ChangeBody::WarehouseCreate(warehouse) = parse_body("warehouse.create", body).unwrap() else {
-            panic!()
-        };
-        assert_eq!(warehouse.name, "Dock 2");
+        let ChangeBody::Create(warehouse) = parse_body("warehouse.create", body).unwrap() else { panic!() };
+        assert_eq!(warehouse.name(), "Dock 2");
         assert_eq!(Value::Object(warehouse.fields), serde_json::from_str::<Value>(body).unwrap());
     }
 

@@ -365,10 +365,8 @@ impl<'a> SnapshotInputs<'a> {
             ChangeBody::QuantityAdjust(adjust) => ChangeEffect::Adjust(adjust.delta),
             ChangeBody::ShipmentCreate(_)
             | ChangeBody::TrackingSubmit(_)
-            | ChangeBody::ProductCreate(_)
-            | ChangeBody::ProductUpdate(_)
-            | ChangeBody::WarehouseCreate(_)
-            | ChangeBody::ListingTemplateCreate(_) => return Ok(None),
+            | ChangeBody::Create(_)
+            | ChangeBody::ProductUpdate(_) => return Ok(None),
         };
         let standing =
             if queued.state == ChangeState::Pending { OpenState::Pending } else { OpenState::Held };

@@ -3,11 +3,10 @@
 //! For a quantity a case is a stock level with all changes of its entry. The other entries of the call are
 //! its witnesses.
 
-use crate::exec::preflight::CreateBody;
 use crate::model::{
     ChangeId, Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, json_integer,
 };
-use crate::outbox::{ChangeBody, ChangeState, Reason};
+use crate::outbox::{ChangeBody, ChangeState, CreateBody, Reason};
 use crate::reconcile::in_doubt::{
     CheckResult, EffectCheck, Settlement, SiblingEntry, WriteInDoubt, quiet_quantity, settle_write,
 };
@@ -42,22 +41,11 @@ pub(super) struct InDoubtCase {
 
 #[derive(Debug)]
 pub(super) enum InDoubtRequest {
-    Quantity {
-        sku: Sku,
-        write: StockLevelWrite,
-        witnesses: Vec<SiblingEntry>,
-    },
-    Shipment {
-        order: OrderId,
-        claimed: Vec<ClaimedLine>,
-    },
+    Quantity { sku: Sku, write: StockLevelWrite, witnesses: Vec<SiblingEntry> },
+    Shipment { order: OrderId, claimed: Vec<ClaimedLine> },
     Tracking(TrackingClaim),
     Update(UpdateClaim),
-    /// Product, warehouse or template.
-    Create {
-        body: ChangeBody,
-        seen: BTreeSet<i64>,
-    },
+    Create { create: CreateBody, seen: BTreeSet<i64> },
     Unreadable,
 }
 
@@ -208,8 +196,7 @@ impl InDoubtCase {
             InDoubtRequest::Create { .. } if self.checks.is_empty() => {
                 Settlement::CheckAgain { not_before: sent_at }
             }
-            InDoubtRequest::Create { body, seen } => {
-                let create = CreateBody::from_body(body)?;
+            InDoubtRequest::Create { create, seen } => {
                 creates::settle_create(create.name(), seen, sent_at, &self.parse_checks()?).map(Some)
             }
             InDoubtRequest::Unreadable => undecided("its claim is unreadable; check at the platform"),
@@ -248,11 +235,9 @@ fn parse_request(row: &InDoubtRow, entries: &BTreeMap<CallLevel, SiblingEntry>) 
         ChangeBody::ProductUpdate(_) => {
             InDoubtRequest::Update(serde_json::from_str(claimed).unwrap_or_default())
         }
-        body @ (ChangeBody::ProductCreate(_)
-        | ChangeBody::WarehouseCreate(_)
-        | ChangeBody::ListingTemplateCreate(_)) => {
+        ChangeBody::Create(create) => {
             let CreateClaim { seen } = serde_json::from_str(claimed).ok()?;
-            InDoubtRequest::Create { body, seen }
+            InDoubtRequest::Create { create, seen }
         }
     })
 }

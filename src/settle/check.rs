@@ -6,12 +6,13 @@ use super::SettleRun;
 use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim, UpdateClaim};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
-use crate::exec::preflight::{self, CreateBody};
+use crate::exec::preflight;
 use crate::exec::reads::{ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
 use crate::model::{
     ChangeId, ExchangeId, Lane, LineItemId, Operation, OrderId, ShipmentItemId, Sku, Timestamp, case_key,
 };
+use crate::outbox::CreateBody;
 use crate::reconcile::creates::FoundRecord;
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
@@ -96,10 +97,7 @@ async fn check_case(origin: ReadOrigin<'_>, case: &InDoubtCase) -> Result<u64, J
     let TimedRead { exchange, sent_at, records: what, .. } = match &case.request {
         InDoubtRequest::Shipment { order, .. } => read_left(origin, *order).await?,
         InDoubtRequest::Tracking(claim) => read_numbers(origin, claim).await?,
-        InDoubtRequest::Create { body, .. } => match CreateBody::from_body(body) {
-            Some(create) => read_namesakes(origin, create).await?,
-            None => return Ok(0),
-        },
+        InDoubtRequest::Create { create, .. } => read_namesakes(origin, create).await?,
         // Checked with the other stock levels, or not at all.
         InDoubtRequest::Quantity { .. } | InDoubtRequest::Unreadable => return Ok(0),
         InDoubtRequest::Update(claim) if claim.possible_skus().is_empty() => return Ok(0),
@@ -135,10 +133,7 @@ async fn read_updated(origin: ReadOrigin<'_>, claim: &UpdateClaim) -> Result<Tim
 }
 
 /// Reads the records under the name. Null if there are none and the answer lacks other known records too.
-async fn read_namesakes(
-    origin: ReadOrigin<'_>,
-    create: CreateBody<'_>,
-) -> Result<TimedRead<Value>, JobError> {
+async fn read_namesakes(origin: ReadOrigin<'_>, create: &CreateBody) -> Result<TimedRead<Value>, JobError> {
     let is_ours = |found: &FoundRecord| case_key(&found.name) == case_key(create.name());
     let mut seen = create.preflight_named(origin).await?.map(Some);
     if !seen.records.iter().flatten().any(is_ours) {

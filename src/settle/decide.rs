@@ -5,7 +5,7 @@ use super::case::{InDoubtCase, InDoubtRequest};
 use crate::exec::change_events::{self, outcomes_to};
 use crate::exec::{JobContext, JobError};
 use crate::model::{Operation, Timestamp};
-use crate::outbox::{ChangeBody, ChangeState, Reason};
+use crate::outbox::{ChangeState, CreatedThing, Reason};
 use crate::reconcile::in_doubt::Settlement;
 use crate::store::{ChangeOutcome, Durability, StoreError, WriteTransaction};
 use crate::telemetry::event;
@@ -77,8 +77,10 @@ impl SettleRun<'_> {
         if let InDoubtRequest::Quantity { write: level, .. } = &case.request {
             write.stock_level_write_decide(case.exchange, level, true, now).await?;
         }
-        if let InDoubtRequest::Create { body: ChangeBody::ProductCreate(create), .. } = &case.request {
-            write.discovered_sku_created(case.exchange, &create.sku, now).await?;
+        if let InDoubtRequest::Create { create, .. } = &case.request
+            && let CreatedThing::Product(sku) = &create.thing
+        {
+            write.discovered_sku_created(case.exchange, sku, now).await?;
         }
         if let InDoubtRequest::Update(claim) = &case.request {
             write.quarantine_lift(Operation::UpdateProduct, &claim.sku).await?;

@@ -1,5 +1,4 @@
-//! The creates with a preflight by name: their ordering keys, their preflights, and the comparison of what the
-//! preflight finds.
+//! The creates with a preflight by name: their preflights, and the comparison of what the preflight finds.
 //!
 //! The platform's filter of templates is a *contains*. It only shortens the list; names are compared as a
 //! whole.
@@ -9,8 +8,8 @@ use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, ListingTemplate, PageParams, Warehouse};
 use crate::exec::JobError;
 use crate::exec::reads::{ReadOrigin, TimedRead};
-use crate::model::{Sku, case_key, json_integer};
-use crate::outbox::{ChangeBody, ChangeKind, ListingTemplateCreate, ProductCreate, WarehouseCreate};
+use crate::model::{Sku, StorefrontId, case_key, json_integer};
+use crate::outbox::{CreateBody, CreatedThing};
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::UPC_FIELD;
 use crate::store::Store;
@@ -24,65 +23,20 @@ const CONTACT_TEXTS: [&str; 6] =
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CreateBody<'a> {
-    Product(&'a ProductCreate),
-    Warehouse(&'a WarehouseCreate),
-    Template(&'a ListingTemplateCreate),
-}
-
-impl<'a> CreateBody<'a> {
-    pub(crate) fn from_body(body: &'a ChangeBody) -> Option<Self> {
-        match body {
-            ChangeBody::ProductCreate(product) => Some(CreateBody::Product(product)),
-            ChangeBody::WarehouseCreate(warehouse) => Some(CreateBody::Warehouse(warehouse)),
-            ChangeBody::ListingTemplateCreate(template) => Some(CreateBody::Template(template)),
-            ChangeBody::QuantitySet(_)
-            | ChangeBody::QuantityAdjust(_)
-            | ChangeBody::ShipmentCreate(_)
-            | ChangeBody::TrackingSubmit(_)
-            | ChangeBody::ProductUpdate(_) => None,
-        }
-    }
-
-    pub(crate) fn kind(&self) -> ChangeKind {
-        match self {
-            CreateBody::Product(_) => ChangeKind::ProductCreate,
-            CreateBody::Warehouse(_) => ChangeKind::WarehouseCreate,
-            CreateBody::Template(_) => ChangeKind::ListingTemplateCreate,
-        }
-    }
-
-    /// Returns the name by which the preflight finds the thing.
-    pub(crate) fn name(&self) -> &'a str {
-        match self {
-            CreateBody::Product(change) => change.sku.as_str(),
-            CreateBody::Warehouse(change) => &change.name,
-            CreateBody::Template(change) => &change.name,
-        }
-    }
-
-    pub(crate) fn ordering_key(&self) -> String {
-        match self {
-            CreateBody::Product(change) => product_key(&change.sku),
-            CreateBody::Warehouse(change) => format!("warehouse {}", case_key(&change.name)),
-            CreateBody::Template(change) => {
-                format!("template {} {}", change.storefront_id, case_key(&change.name))
-            }
-        }
-    }
-
+impl CreateBody {
     /// Reads the things with the same or a similar name, each compared with the change.
     pub(crate) async fn preflight_named(
         &self,
         origin: ReadOrigin<'_>,
     ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
-        match self {
-            CreateBody::Product(change) => {
-                Ok(preflight_product(change, &[], origin).await?.map(Option::unwrap_or_default))
+        match &self.thing {
+            CreatedThing::Product(sku) => {
+                Ok(preflight_product(self, sku, &[], origin).await?.map(Option::unwrap_or_default))
             }
-            CreateBody::Warehouse(change) => preflight_warehouse(change, origin).await,
-            CreateBody::Template(change) => preflight_templates(change, &change.name, origin).await,
+            CreatedThing::Warehouse(_) => preflight_warehouse(self, origin).await,
+            CreatedThing::Template(storefront, name) => {
+                preflight_templates(self, *storefront, name, origin).await
+            }
         }
     }
 
@@ -95,23 +49,23 @@ impl<'a> CreateBody<'a> {
         let store = &origin.context.store;
         let is_listed =
             |seen: &TimedRead<Vec<FoundRecord>>, id: i64| seen.records.iter().any(|found| found.id == id);
-        match self {
-            CreateBody::Product(change) => {
-                let mut beside = store.witness_skus(std::slice::from_ref(&change.sku)).await?;
+        match &self.thing {
+            CreatedThing::Product(sku) => {
+                let mut beside = store.witness_skus(std::slice::from_ref(sku)).await?;
                 if store.product_known_count(&beside).await?.0 == 0 {
                     beside.clear();
                 }
-                preflight_product(change, &beside, origin).await
+                preflight_product(self, sku, &beside, origin).await
             }
-            CreateBody::Warehouse(change) => {
+            CreatedThing::Warehouse(_) => {
                 let known = store.warehouse_ids().await?;
-                let seen = preflight_warehouse(change, origin).await?;
+                let seen = preflight_warehouse(self, origin).await?;
                 let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
-            CreateBody::Template(change) => {
-                let known = store.template_names(change.storefront_id).await?;
-                let seen = preflight_templates(change, "", origin).await?;
+            CreatedThing::Template(storefront, _) => {
+                let known = store.template_names(*storefront).await?;
+                let seen = preflight_templates(self, *storefront, "", origin).await?;
                 let rest_came = known.iter().all(|(id, _)| is_listed(&seen, *id));
                 Ok(seen.map(|found| self.proved_records(found, rest_came)))
             }
@@ -127,11 +81,11 @@ impl<'a> CreateBody<'a> {
 
     /// Returns the first request of [`CreateBody::preflight_named`].
     pub(crate) fn first_preflight(&self) -> Result<PlatformRequest, InvalidRequest> {
-        match self {
-            CreateBody::Product(change) => super::products_request(std::slice::from_ref(&change.sku)),
-            CreateBody::Warehouse(_) => Ok(wire::list_warehouses(PageParams::FIRST)),
-            CreateBody::Template(change) => {
-                Ok(super::templates_request(change.storefront_id, &change.name, PageParams::FIRST))
+        match &self.thing {
+            CreatedThing::Product(sku) => super::products_request(std::slice::from_ref(sku)),
+            CreatedThing::Warehouse(_) => Ok(wire::list_warehouses(PageParams::FIRST)),
+            CreatedThing::Template(storefront, name) => {
+                Ok(super::templates_request(*storefront, name, PageParams::FIRST))
             }
         }
     }
@@ -140,27 +94,22 @@ impl<'a> CreateBody<'a> {
     pub(crate) async fn known_records(&self, store: &Store) -> Result<Vec<FoundRecord>, JobError> {
         let found =
             |id, name: Option<String>| FoundRecord { id, name: name.unwrap_or_default(), equal: false };
-        Ok(match self {
-            CreateBody::Product(change) => {
-                let miscased_skus = store.product_case_twins(&change.sku.case_key()).await?;
+        Ok(match &self.thing {
+            CreatedThing::Product(sku) => {
+                let miscased_skus = store.product_case_twins(&sku.case_key()).await?;
                 miscased_skus.into_iter().map(|(id, sku)| found(id, Some(sku))).collect()
             }
-            CreateBody::Warehouse(_) => {
+            CreatedThing::Warehouse(_) => {
                 let listed =
                     store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
                 listed.map(|row| found(row.id, Some(row.name))).collect()
             }
-            CreateBody::Template(change) => {
-                let listed = store.template_names(change.storefront_id).await?;
+            CreatedThing::Template(storefront, _) => {
+                let listed = store.template_names(*storefront).await?;
                 listed.into_iter().map(|(id, name)| found(id, name)).collect()
             }
         })
     }
-}
-
-/// Returns the ordering key of a product. Spellings with the same case key have the same ordering key.
-pub(crate) fn product_key(sku: &Sku) -> String {
-    format!("sku {}", sku.case_key())
 }
 
 /// Reads the products under the SKU. Products of the mirror with the same case key count too. The lookup may
@@ -168,17 +117,18 @@ pub(crate) fn product_key(sku: &Sku) -> String {
 ///
 /// The SKUs in `known` are known to exist. `None` if the answer lacks one of them and also the SKU.
 async fn preflight_product(
-    change: &ProductCreate,
+    change: &CreateBody,
+    sku: &Sku,
     known: &[Sku],
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
-    let skus = [std::slice::from_ref(&change.sku), known].concat();
+    let skus = [std::slice::from_ref(sku), known].concat();
     let seen = read_products(origin, &skus).await?;
     let rest_came = known.iter().all(|sku| seen.records.iter().any(|product| product.sku == *sku));
-    let is_there = seen.records.iter().any(|product| product.sku.case_key() == change.sku.case_key());
+    let is_there = seen.records.iter().any(|product| product.sku.case_key() == sku.case_key());
     let mut found: Vec<FoundRecord> =
         seen.records.iter().map(|product| compare_product(change, product)).collect();
-    for (id, name) in origin.context.store.product_case_twins(&change.sku.case_key()).await? {
+    for (id, name) in origin.context.store.product_case_twins(&sku.case_key()).await? {
         if !found.iter().any(|found| found.id == id) {
             found.push(FoundRecord { id, name, equal: false });
         }
@@ -188,20 +138,20 @@ async fn preflight_product(
 
 /// Compares a product with the change. They are equal if SKU, UPC and units agree. A kit's units are not
 /// compared, because they follow from its components.
-fn compare_product(change: &ProductCreate, product: &LookupProduct) -> FoundRecord {
+fn compare_product(change: &CreateBody, product: &LookupProduct) -> FoundRecord {
     let upc = change.fields.get("Identifiers").and_then(|ids| ids.get("UPC")).and_then(Value::as_str);
     let wanted = upc.map(str::trim).filter(|upc| !upc.is_empty());
     let shown = product.shown_fields.get(UPC_FIELD).map(String::as_str);
     let is_kit = change.fields.get("Type").and_then(Value::as_str) == Some("Kit");
     let units_agree =
         is_kit || product.total_units.is_none_or(|units| units == wanted_units(change, product.is_linked));
-    let equal = product.sku == change.sku && wanted == shown && units_agree;
+    let equal = product.sku.as_str() == change.name() && wanted == shown && units_agree;
     FoundRecord { id: product.id, name: product.sku.to_string(), equal }
 }
 
 /// Returns the units that the change gives the product. With links to warehouses it is the sum over the
 /// links.
-fn wanted_units(change: &ProductCreate, is_linked: bool) -> i64 {
+fn wanted_units(change: &CreateBody, is_linked: bool) -> i64 {
     let whole = |value: Option<&Value>| value.and_then(Value::as_number).and_then(json_integer).unwrap_or(0);
     if !is_linked {
         return whole(change.fields.get("QuantityOnHand"));
@@ -211,7 +161,7 @@ fn wanted_units(change: &ProductCreate, is_linked: bool) -> i64 {
 }
 
 async fn preflight_warehouse(
-    change: &WarehouseCreate,
+    change: &CreateBody,
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
     let seen = read_warehouses(origin).await?;
@@ -223,12 +173,12 @@ async fn preflight_warehouse(
 
 /// Compares a warehouse with the change. They are equal if every field shown agrees with the change. A list
 /// may leave out type, note and contact; an absent field is not compared.
-fn compare_warehouse(change: &WarehouseCreate, there: &Warehouse) -> FoundRecord {
+fn compare_warehouse(change: &CreateBody, there: &Warehouse) -> FoundRecord {
     let name = there.name.clone().unwrap_or_default();
     let wanted = |field: &str| change.fields.get(field).and_then(Value::as_str).unwrap_or_default().trim();
     let shown = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().to_owned();
     let kind = if wanted("Type").is_empty() { DEFAULT_TYPE } else { wanted("Type") };
-    let equal = name == change.name
+    let equal = name == change.name()
         && shown(&there.account_number) == wanted("AccountNumber")
         && there.kind.as_deref().is_none_or(|shown| shown == kind)
         && there.note.as_deref().is_none_or(|shown| shown.trim() == wanted("Note"))
@@ -253,20 +203,21 @@ fn is_contact_covered(shown: Option<&str>, wanted: Option<&Value>) -> bool {
 
 /// Reads the storefront's templates whose name contains `name`, and compares each with the change.
 async fn preflight_templates(
-    change: &ListingTemplateCreate,
+    change: &CreateBody,
+    storefront: StorefrontId,
     name: &str,
     origin: ReadOrigin<'_>,
 ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
-    let seen = read_templates(origin, change.storefront_id, name).await?;
+    let seen = read_templates(origin, storefront, name).await?;
     if let Some(nameless) = seen.records.iter().find(|template| template.name.is_none()) {
         return Err(unidentified(&format!("the listing template {}", nameless.id), "name"));
     }
     Ok(seen.map(|found| found.iter().map(|template| compare_template(change, template)).collect()))
 }
 
-fn compare_template(change: &ListingTemplateCreate, there: &ListingTemplate) -> FoundRecord {
+fn compare_template(change: &CreateBody, there: &ListingTemplate) -> FoundRecord {
     let name = there.name.clone().unwrap_or_default();
     let body = change.fields.get("Body").and_then(|body| body.as_str());
-    let equal = name == change.name && there.body.as_deref() == body;
+    let equal = name == change.name() && there.body.as_deref() == body;
     FoundRecord { id: there.id, name, equal }
 }

@@ -5,8 +5,6 @@
 
 mod creates;
 
-pub(crate) use creates::{CreateBody, product_key};
-
 use super::pager::{PagedList, unreadable_part};
 use super::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin, TimedRead};
 use super::{JobError, lists};

@@ -11,9 +11,8 @@ use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::CreateBody;
 use crate::model::ChangeId;
-use crate::outbox::ChangeState;
+use crate::outbox::{ChangeState, CreateBody, CreatedThing};
 use crate::projection;
 use crate::reconcile::creates::plan_create;
 use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
@@ -22,7 +21,7 @@ use serde_json::json;
 pub(super) async fn plan_entry<'w>(
     source: &mut impl PlanSource,
     change: &CallChange<'w>,
-    create: CreateBody<'w>,
+    create: &'w CreateBody,
 ) -> Result<Option<CallEntry<'w>>, JobError> {
     let Some(seen) = source.namesakes(change.id, create).await? else { return Ok(None) };
     let plan = plan_create(create.name(), Some(&seen.records));
@@ -34,18 +33,18 @@ pub(super) async fn plan_entry<'w>(
 pub(super) async fn record_answer(
     write: &mut WriteTransaction,
     answer: &AnsweredExchange,
-    (id, create): (ChangeId, CreateBody<'_>),
+    (id, create): (ChangeId, &CreateBody),
 ) -> Result<Vec<ChangeOutcome>, StoreError> {
     let body = &answer.reply.body;
-    let made = match create {
-        CreateBody::Product(_) => match created_record(id, wire::decode_product_answer(body)) {
+    let made = match create.thing {
+        CreatedThing::Product(_) => match created_record(id, wire::decode_product_answer(body)) {
             Ok(product) => {
                 projection::project_product(write, answer.id, answer.sent_at, &product).await?;
                 Ok(product.id.0)
             }
             Err(outcome) => Err(outcome),
         },
-        CreateBody::Warehouse(_) => match created_record(id, wire::decode_created_warehouse(body)) {
+        CreatedThing::Warehouse(_) => match created_record(id, wire::decode_created_warehouse(body)) {
             Ok(warehouse) => {
                 projection::project_created_warehouse(write, answer.id, &warehouse).await?;
                 Ok(warehouse.id.0)
@@ -53,7 +52,7 @@ pub(super) async fn record_answer(
             Err(outcome) => Err(outcome),
         },
         // The list of the storefront's templates brings it into the mirror.
-        CreateBody::Template(_) => {
+        CreatedThing::Template(..) => {
             created_record(id, wire::decode_created_template(body)).map(|template| template.id)
         }
     };
@@ -80,10 +79,11 @@ fn created_record<T>(
     }
 }
 
-pub(super) fn create_request(create: CreateBody<'_>) -> Result<PlatformRequest, InvalidRequest> {
-    match create {
-        CreateBody::Product(change) => wire::create_product(&change.fields.clone().into()),
-        CreateBody::Warehouse(change) => wire::create_warehouse(&change.fields.clone().into()),
-        CreateBody::Template(change) => wire::create_listing_template(&change.fields.clone().into()),
+pub(super) fn create_request(create: &CreateBody) -> Result<PlatformRequest, InvalidRequest> {
+    let body = create.fields.clone().into();
+    match create.thing {
+        CreatedThing::Product(_) => wire::create_product(&body),
+        CreatedThing::Warehouse(_) => wire::create_warehouse(&body),
+        CreatedThing::Template(..) => wire::create_listing_template(&body),
     }
 }

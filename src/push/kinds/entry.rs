@@ -1,9 +1,10 @@
 //! Changes to be sent in calls of their kind, and the entries of a call.
 
 use crate::client::wire;
-use crate::exec::preflight::{CreateBody, product_key};
 use crate::model::{ChangeId, Moment, Operation, ProductId, ShipmentId, Sku};
-use crate::outbox::{ChangeKind, ChangeState, ProductUpdate, Reason, ShipmentCreate, TrackingSubmit};
+use crate::outbox::{
+    ChangeKind, ChangeState, CreateBody, ProductUpdate, Reason, ShipmentCreate, TrackingSubmit, product_key,
+};
 use crate::store::{ChangeOutcome, ChangeRow, ClaimEvidence, StockLevelWrite};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -55,7 +56,7 @@ pub(super) struct CallChange<'w> {
 pub(super) enum CallWork<'w> {
     Shipment(&'w ShipmentCreate),
     Tracking(ShipmentId, &'w TrackingSubmit),
-    Create(CreateBody<'w>),
+    Create(&'w CreateBody),
     Update(&'w ProductUpdate),
 }
 
@@ -101,7 +102,7 @@ pub(super) struct CallEntry<'w> {
 pub(super) enum EntryContent<'w> {
     Shipment(wire::ShipmentOrder),
     Tracking(wire::TrackingSubmission),
-    Create(CreateBody<'w>),
+    Create(&'w CreateBody),
     Update(UpdateContent),
 }
 

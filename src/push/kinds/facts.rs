@@ -4,9 +4,10 @@
 //! the plan of the send.
 
 use crate::exec::JobError;
-use crate::exec::preflight::{CreateBody, OrderSnapshot};
+use crate::exec::preflight::OrderSnapshot;
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku};
+use crate::outbox::CreateBody;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
@@ -35,7 +36,7 @@ pub(super) trait PlanSource {
     async fn items(&mut self, id: ChangeId, shipment: ShipmentId) -> PlanRead<Option<Vec<ItemFact>>>;
 
     /// Returns the records that may have the name of a create.
-    async fn namesakes(&mut self, id: ChangeId, create: CreateBody<'_>) -> PlanRead<Vec<FoundRecord>>;
+    async fn namesakes(&mut self, id: ChangeId, create: &CreateBody) -> PlanRead<Vec<FoundRecord>>;
 
     async fn product(&mut self, id: ChangeId, sku: &Sku) -> PlanRead<ProductFacts>;
 

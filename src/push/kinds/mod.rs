@@ -33,7 +33,6 @@ use crate::client::PlatformRequest;
 use crate::client::wire::{self, InvalidRequest};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::CreateBody;
 use crate::model::{ChangeId, Position};
 use crate::outbox::ChangeBody;
 use crate::store::{ChangeOutcome, ChangeRow, Store, StoreError, WriteTransaction};
@@ -56,10 +55,8 @@ async fn call_changes<'w>(
                 }
             },
             Ok(ChangeBody::ProductUpdate(update)) => CallWork::Update(update),
-            body => match body.as_ref().ok().and_then(CreateBody::from_body) {
-                Some(create) => CallWork::Create(create),
-                None => continue,
-            },
+            Ok(ChangeBody::Create(create)) => CallWork::Create(create),
+            Ok(ChangeBody::QuantitySet(_) | ChangeBody::QuantityAdjust(_)) | Err(_) => continue,
         };
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
         found.push(CallChange { id: row.id, is_urgent, is_released, work });
@@ -87,7 +84,7 @@ fn call_request(entries: &[CallEntry<'_>]) -> Result<PlatformRequest, InvalidReq
         match &entry.content {
             EntryContent::Shipment(order) => orders.push(order.clone()),
             EntryContent::Tracking(tracking) => trackings.push(tracking.clone()),
-            EntryContent::Create(create) => return creates::create_request(*create),
+            EntryContent::Create(create) => return creates::create_request(create),
             EntryContent::Update(update) => return wire::update_product(&update.body),
         }
     }

@@ -12,10 +12,10 @@ use super::{call_changes, call_request, plan_entry};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, PageParams};
 use crate::exec::JobError;
-use crate::exec::preflight::{CreateBody, OrderSnapshot};
+use crate::exec::preflight::OrderSnapshot;
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
-use crate::outbox::Reason;
+use crate::outbox::{CreateBody, Reason};
 use crate::push::{PlannedRequest, PushPreview};
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
@@ -136,7 +136,7 @@ impl PlanSource for DeliveryPreview<'_> {
         Ok(Some(TimedRead::of_stored(self.store.shipment_cached_items(shipment).await?)))
     }
 
-    async fn namesakes(&mut self, id: ChangeId, create: CreateBody<'_>) -> PlanRead<Vec<FoundRecord>> {
+    async fn namesakes(&mut self, id: ChangeId, create: &CreateBody) -> PlanRead<Vec<FoundRecord>> {
         self.add_preflight(create.first_preflight()?, id);
         Ok(Some(TimedRead::of_stored(create.known_records(self.store).await?)))
     }

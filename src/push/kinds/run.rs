@@ -7,13 +7,13 @@ use super::facts::{PlanRead, PlanSource, ProductFacts};
 use super::tracking::MissingShipment;
 use super::{AcceptedEntries, call_changes, call_request, plan_entry, product_update};
 use crate::exec::change_events::log_outcomes;
-use crate::exec::preflight::{self, CreateBody, OrderSnapshot};
+use crate::exec::preflight::{self, OrderSnapshot};
 use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError};
 use crate::limiter::PacePayment;
 use crate::model::{ChangeId, ExchangeId, Lane, Operation, OrderId, RunId, ShipmentId, Sku};
-use crate::outbox::{ChangeState, ProductUpdate, Reason};
+use crate::outbox::{ChangeState, CreateBody, ProductUpdate, Reason};
 use crate::push::brake::judge_update;
 use crate::push::claim::{self, CallEnd, CallOutcome, ClaimedCall, store_wait_reasons};
 use crate::push::refusal::{REFUSED_MAX, SentCall, SentEffect};
@@ -337,7 +337,7 @@ impl PlanSource for DeliveryRun {
         self.preflight_result(id, read).await
     }
 
-    async fn namesakes(&mut self, id: ChangeId, create: CreateBody<'_>) -> PlanRead<Vec<FoundRecord>> {
+    async fn namesakes(&mut self, id: ChangeId, create: &CreateBody) -> PlanRead<Vec<FoundRecord>> {
         let read = create.preflight_named(self.origin()).await;
         self.preflight_result(id, read).await
     }

@@ -1,8 +1,8 @@
 //! Stock levels written by a call, and the end of a write in doubt without its answer.
 //!
-//! The writes of a call follow from its request and the facts at its claim. A replay therefore finds the same
-//! stock levels and the same `before`. A decision ends a write in doubt, by an event for each stock level
-//! (docs/rules.md 21).
+//! The writes of a call follow from its request and the facts at its claim. A replay therefore
+//! finds the same stock levels and the same `before`. A decision ends a write in doubt, by an event
+//! for each stock level (docs/rules.md 21).
 
 use super::stock_levels::{PlannedStockLevel, StockLevelWrite, json_rows, stock_level_rows};
 use crate::model::{

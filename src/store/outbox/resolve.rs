@@ -7,7 +7,9 @@ use super::changes::{CHANGE_BY_KEY, ChangeRow};
 use super::in_doubt::{IN_DOUBT_ROWS, InDoubtRow};
 use super::transitions::ChangeOutcome;
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
-use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep};
+use crate::outbox::{
+    ChangeBody, ChangeState, ChangeStatus, CreateBody, CreatedThing, Reason, Resolution, ResolutionStep,
+};
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
 use crate::store::{Result, Store, WriteTransaction};
@@ -139,8 +141,10 @@ impl WriteTransaction {
         }
         // The answer of a create would have brought its SKU.
         for row in entry.iter().filter(|_| end.took_effect) {
-            if let Ok(ChangeBody::ProductCreate(create)) = &row.content.body {
-                self.discovered_sku_created(ExchangeId(row.exchange_id), &create.sku, at).await?;
+            if let Ok(ChangeBody::Create(CreateBody { thing: CreatedThing::Product(sku), .. })) =
+                &row.content.body
+            {
+                self.discovered_sku_created(ExchangeId(row.exchange_id), sku, at).await?;
             }
         }
         let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
