@@ -7,7 +7,7 @@
 use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
 use super::tracked_orders::QUIET_AFTER;
-use crate::model::{ExchangeId, OrderId, ShipmentId, Timestamp, WarehouseId, time};
+use crate::model::{ExchangeId, OrderId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
