@@ -42,11 +42,12 @@ mod summary;
 mod turns;
 mod without_call;
 
-pub use preview::{PlannedRequest, PushPreview, preview_push};
+pub use preview::{PlannedRequest, PushPreview};
 
 use self::run::PushRun;
-use crate::exec::{JobContext, JobError, RunReport};
-use crate::model::{JobKind, RunId};
+use crate::exec::{JobContext, JobError, JobSettings, RunReport};
+use crate::model::{ChangeId, JobKind, Moment, RunId, Timestamp};
+use crate::store::Store;
 
 /// Delivers all changes. No call is in flight at the begin and at the end of the run, so a change that is `sending`
 /// then has an answer that could not be recorded.
@@ -69,4 +70,26 @@ async fn deliver_changes(context: &JobContext, run: RunId) -> Result<RunReport, 
     let mut summary = push.summary;
     summary.add_summary(push.others.map(|others| others.summary).unwrap_or_default());
     Ok(RunReport { wakes: has_more.then_some(JobKind::Push), ..summary.run_report() })
+}
+
+/// Plans the next push from the first window of the outbox.
+///
+/// `at`: the calendar time, and the time since the boot in which the daemon last ran. After another boot the
+/// age of facts is an estimate until the daemon runs again.
+pub async fn preview_push(
+    store: &Store,
+    settings: &JobSettings,
+    at: (Timestamp, Moment),
+) -> Result<PushPreview, JobError> {
+    let window = store.outbox_window(ChangeId(0)).await?;
+    let change_keys = store.outbox_pending_keys(&window).await?;
+    let mut preview = PushPreview { change_keys, ..PushPreview::default() };
+    preview.add_quantities(store, settings, (&window, at)).await?;
+    kinds::preview_deliveries(store, &mut preview).await?;
+    preview.note_remaining();
+    if let Some(end) = window.end() {
+        let (within, behind) = store.outbox_pending_around(end).await?;
+        preview.later_changes = (within + behind).saturating_sub(preview.change_keys.len() as u64);
+    }
+    Ok(preview)
 }

@@ -11,7 +11,7 @@ use super::snapshot::{
     OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels, load_new_changes,
     load_snapshot,
 };
-use super::{brake, kinds, send};
+use super::{brake, send};
 use crate::client::{PlatformRequest, wire};
 use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
@@ -46,30 +46,8 @@ pub struct PlannedRequest {
     pub changes: Vec<ChangeId>,
 }
 
-/// Plans the next push from the first window of the outbox.
-///
-/// `at`: the calendar time, and the time since the boot in which the daemon last ran. After another boot the
-/// age of facts is an estimate until the daemon runs again.
-pub async fn preview_push(
-    store: &Store,
-    settings: &JobSettings,
-    at: (Timestamp, Moment),
-) -> Result<PushPreview, JobError> {
-    let window = store.outbox_window(ChangeId(0)).await?;
-    let change_keys = store.outbox_pending_keys(&window).await?;
-    let mut preview = PushPreview { change_keys, ..PushPreview::default() };
-    preview.add_quantities(store, settings, (&window, at)).await?;
-    kinds::preview_deliveries(store, &mut preview).await?;
-    preview.note_remaining();
-    if let Some(end) = window.end() {
-        let (within, behind) = store.outbox_pending_around(end).await?;
-        preview.later_changes = (within + behind).saturating_sub(preview.change_keys.len() as u64);
-    }
-    Ok(preview)
-}
-
 impl PushPreview {
-    async fn add_quantities(
+    pub(super) async fn add_quantities(
         &mut self,
         store: &Store,
         settings: &JobSettings,
@@ -198,7 +176,7 @@ impl PushPreview {
     }
 
     /// Lists every remaining pending change as waiting for a call in flight.
-    fn note_remaining(&mut self) {
+    pub(super) fn note_remaining(&mut self) {
         let carried = self.requests.iter().flat_map(|planned| planned.changes.iter().copied());
         let mut spoken: BTreeSet<ChangeId> = carried.collect();
         spoken.extend(self.changes_without_call.iter().map(|(id, _)| *id));

@@ -16,7 +16,7 @@ use crate::exec::preflight::OrderSnapshot;
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
 use crate::outbox::{CreateBody, Reason};
-use crate::push::{PlannedRequest, PushPreview};
+use crate::push::preview::{PlannedRequest, PushPreview};
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
@@ -24,10 +24,7 @@ use crate::reconcile::tracking::ItemFact;
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(in crate::push) async fn preview_deliveries(
-    store: &Store,
-    preview: &mut PushPreview,
-) -> Result<(), JobError> {
+pub(crate) async fn preview_deliveries(store: &Store, preview: &mut PushPreview) -> Result<(), JobError> {
     let pending = store.outbox_deliveries(false).await?;
     let (changes, missing) = call_changes(store, &pending).await?;
     preview.change_keys.extend(pending.iter().map(|row| (row.id, row.key.clone().into())));
