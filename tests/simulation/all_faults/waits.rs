@@ -34,9 +34,11 @@ const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coa
 /// Time of the last decision of a person about each change, by the host's calendar.
 ///
 /// It is the transition that let the change go on or ended it: the one after it was held, or stayed in doubt.
-/// The time of a change that waited for the decision begins there.
+/// The time of a change that waited for the decision begins there. Between two transitions the world may have dated
+/// the insertion, which raises the revision too.
 const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM change_transition m \
-    JOIN change_transition h ON h.change_id = m.change_id AND h.revision = m.revision - 1 \
+    JOIN change_transition h ON h.change_id = m.change_id AND h.revision = \
+        (SELECT max(p.revision) FROM change_transition p WHERE p.change_id = m.change_id AND p.revision < m.revision) \
     JOIN outbox o ON o.id = m.change_id \
     WHERE h.state = 'held' OR h.state = 'in_doubt' AND m.reason = 'operator' GROUP BY o.key";
 
