@@ -241,7 +241,7 @@ async fn an_error_of_the_disk_that_passes_ends_no_daemon_at_its_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_fails_a_request_of_a_command_ends_no_daemon() {
+async fn a_lock_delays_a_request_of_a_command_and_ends_no_daemon() {
     let (dir, location) = place();
     let config = config(&location, "http://127.0.0.1:9", ["k", "k"], &[]);
     let options = StoreOptions { busy_timeout: Duration::from_millis(20), ..StoreOptions::default() };
@@ -262,7 +262,7 @@ async fn a_lock_that_fails_a_request_of_a_command_ends_no_daemon() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     scene.outsider.run("ROLLBACK").await.unwrap();
     assert!(!scene.running.is_finished(), "{:?}", (&mut scene.running).await);
-    scene.until_noticed().await;
+    scene.until(1, "SELECT count(*) FROM exchange").await;
     scene.end().await;
 }
 
