@@ -467,7 +467,7 @@ async fn the_blocks_of_logging_find_their_lines() {
         "{fault}; tallyd job run suppliers || true
          tallyd quantity adjust MUG-10144-NAV 5201 -100000 --key neg-1
          tallyd quantity adjust MUG-10144-NAV 5202 -2 --key pick-1
-         tallyd quantity adjust NO-SUCH-SKU 5202 -2 --key typo-1 --unknown
+         tallyd quantity set MUG-10144-NAV 9999 5 --key typo-1 --unknown
          tallyd job run push"
     );
     host.sh(&script).await;
