@@ -374,7 +374,9 @@ async fn the_blocks_of_the_readme_run_on_a_fresh_host() {
     let outputs = host.run_page("README.md", &[("curl -s", applied)], &here).await;
     assert_eq!(outputs.len(), 8);
     assert!(outputs[1].contains("accepts the keys"), "{}", outputs[1]);
-    assert!(outputs[3].starts_with("no SKU is tracked"), "{}", outputs[3]);
+    // The daemon's first runs may have discovered the best sellers by now.
+    let is_well = ["no SKU is tracked", "all is well"].iter().any(|well| outputs[3].starts_with(well));
+    assert!(is_well, "{}", outputs[3]);
     assert!(outputs[4].starts_with("1 SKU newly tracked"), "{}", outputs[4]);
     assert!(outputs[6].contains(r#"{"OrderId":40000041}"#), "{}", outputs[6]);
 }
