@@ -3,15 +3,13 @@
 use super::CommandFailure;
 use super::decider::command_line_user;
 use super::output::print_error;
-use super::wait_notes::with_wait_notes;
 use crate::config::Config;
-use crate::daemon::{ControlError, ControlRequest, SystemClock, send_control_request};
+use crate::daemon::SystemClock;
 use crate::model::{Clock, Timestamp};
 pub(super) use crate::present::write_and_commit;
 use crate::store::{DatabaseLock, LockError, Store, StoreError};
-use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 const DEFAULT_CONFIG_FILES: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
@@ -87,16 +85,6 @@ impl CliContext {
         }
         self.open_store().await
     }
-
-    /// Sends a request to the daemon, or carries it out here if none runs. Meanwhile a person reads what keeps the
-    /// answer away.
-    pub(super) async fn ask_daemon<T: DeserializeOwned>(
-        &self,
-        request: &ControlRequest,
-    ) -> Result<Result<T, ControlError>, CommandFailure> {
-        let asked = send_control_request(self.config()?, Arc::new(self.clock()), request);
-        Ok(with_wait_notes(self, asked).await)
-    }
 }
 
 /// Returns the first of these files that exists.
@@ -120,11 +108,6 @@ fn first_existing(files: &[&str]) -> Result<PathBuf, CommandFailure> {
         "there is no configuration: none of {} exists; name a file with --config FILE",
         files.join(", ")
     )))
-}
-
-#[allow(clippy::disallowed_methods, reason = "only cli reads the environment")]
-pub(super) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 #[cfg(test)]

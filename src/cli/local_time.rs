@@ -3,7 +3,7 @@
 //! JSON has RFC 3339 in UTC always. A local time that daylight saving repeats or skips is refused with both of its
 //! readings, because a guess would measure a count against the stock of another hour.
 
-use super::context::environment;
+use super::environment::environment;
 use crate::model::Timestamp;
 use crate::present::sentence::{SentencePart, sentence_parts};
 use chrono::{

@@ -4,7 +4,7 @@
 //! For JSON on a terminal, use a pipe. Under systemd each line carries its priority.
 
 use super::CommandFailure;
-use super::context::environment;
+use super::environment::environment;
 use crate::daemon::SystemClock;
 use crate::model::Clock;
 use crate::telemetry::{self, LogFormat, LogHandle, StderrKind};

@@ -25,6 +25,7 @@ mod commands;
 mod context;
 pub mod csv;
 mod decider;
+mod environment;
 mod examples;
 mod local_time;
 mod logging;

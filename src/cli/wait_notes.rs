@@ -1,17 +1,33 @@
 //! Notes for a person who waits: from a few seconds on, what keeps the answer away.
 
+use super::CommandFailure;
 use super::context::CliContext;
 use super::local_time::local_sentence;
 use super::output::{plain_line, print_error};
+use crate::daemon::{ControlError, ControlRequest, send_control_request};
 use crate::health::Finding;
 use crate::present::status::find_obstacles;
 use crate::store::Store;
+use serde::de::DeserializeOwned;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Time after which somebody who waits wants to know why.
 const NOTE_INTERVAL: Duration = Duration::from_secs(3);
+
+impl CliContext {
+    /// Sends a request to the daemon, or carries it out here if none runs. Meanwhile a person reads what keeps the
+    /// answer away.
+    pub(in crate::cli) async fn ask_daemon<T: DeserializeOwned>(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Result<T, ControlError>, CommandFailure> {
+        let asked = send_control_request(self.config()?, Arc::new(self.clock()), request);
+        Ok(with_wait_notes(self, asked).await)
+    }
+}
 
 /// Awaits `work`. Meanwhile it prints to standard error what keeps the answer away, each cause once.
 pub(super) async fn with_wait_notes<T>(context: &CliContext, work: impl Future<Output = T>) -> T {

@@ -868,7 +868,7 @@ async fn an_undecided_change_is_decided_before_it_is_cancelled_and_then_its_stoc
 /// Returns the product `a` without its stock levels: UPC, true for an alias, absences, true if it has a
 /// digest.
 async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
-    let sql = "SELECT upc, alias_of IS NOT NULL, CASE lack WHEN 'absent' THEN 1 ELSE 0 END, digest IS NOT NULL FROM product WHERE sku = 'a'";
+    let sql = "SELECT upc, alias_of IS NOT NULL, CAST(CASE lack WHEN 'absent' THEN 1 ELSE 0 END AS BIGINT), digest IS NOT NULL FROM product WHERE sku = 'a'";
     shelf.outsider().await.row(sql).await
 }
 

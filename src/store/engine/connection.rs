@@ -5,7 +5,7 @@
 //! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
 use super::error::{commit_unknown, is_connection_lost, is_read_only, was_never_run};
-use super::leadership::Fence;
+use super::leader::Fence;
 use super::postgres;
 use super::postgres_database::PostgresConnector;
 use super::values::{SqlRow, SqlValues};

@@ -4,7 +4,8 @@
 //! locks that row by its id, so a daemon that was replaced commits nothing more, however long it was paused. No
 //! clock decides that. A file has one host, whose lock is enough, so nothing here applies to it.
 
-use super::error::{SqlContext, fenced};
+use super::error::SqlContext;
+use super::leader::LeaderRow;
 use super::lock::DatabaseLock;
 use super::open::Store;
 use super::values::{SqlRow, SqlValues};
@@ -13,37 +14,13 @@ use super::write_transaction::WriteTransaction;
 use crate::model::Position;
 use crate::model::time::whole_millis;
 use crate::store::{Result, StoreError};
-use sqlx_macros::FromRow;
 use std::io;
 use std::path::Path;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Longest duration of a look; a server that is slower is one that does not answer.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// State of the leader, as one look shows it.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub(crate) struct LeaderRow {
-    /// Session of the leader; `None`: no daemon leads.
-    pub session_id: Option<i64>,
-    /// Number that the leader raises every few seconds.
-    pub heartbeat: i64,
-    /// Time since the last heartbeat by the server's clock, in milliseconds. It decides nothing.
-    pub silent_ms: i64,
-    pub position: i64,
-    /// Version of the schema: that of its newest migration.
-    pub schema_version: Option<i64>,
-    /// Name of the leader's lock file.
-    pub instance_id: Option<String>,
-    pub host_name: Option<String>,
-    /// Time since it leads, by the server's clock.
-    pub began_ms: Option<i64>,
-    /// Duration of the last takeover in milliseconds.
-    pub takeover_ms: Option<i64>,
-}
 
 /// Name of the daemons of one lock file, of which at most one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,39 +51,6 @@ impl DaemonName {
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
-}
-
-/// Session that this process leads with, and the last position that it saw committed. Empty while it does not lead.
-#[derive(Debug, Default)]
-pub(super) struct Fence {
-    session_id: OnceLock<i64>,
-    position: AtomicI64,
-}
-
-impl Fence {
-    pub(super) fn session_id(&self) -> Option<i64> {
-        self.session_id.get().copied()
-    }
-
-    pub(super) fn note(&self, position: Position) {
-        self.position.fetch_max(position.0, Ordering::SeqCst);
-    }
-
-    /// Fails if the server no longer has the leader's row, or went back behind what this process saw.
-    pub(super) fn check(&self, found: Option<i64>) -> sqlx::Result<()> {
-        let Some(position) = found else {
-            return Err(fenced("another tallyd leads this account by now".into()));
-        };
-        let seen = self.position.load(Ordering::SeqCst);
-        if position < seen {
-            return Err(fenced(format!(
-                "the server went back from position {seen} of the journal to {position}, as after a failover that \
-                 lost commits"
-            )));
-        }
-        self.note(Position(position));
-        Ok(())
-    }
 }
 
 /// SQL: milliseconds of the server's clock.
@@ -177,9 +121,7 @@ impl Store {
         );
         let values = (seen.session_id, seen.heartbeat, name.instance_id.as_str(), name.host_name.as_str());
         let Some(session_id) = self.write_value(sql, values, "take the lead").await? else { return Ok(None) };
-        self.fence.note(Position(seen.position));
-        // A store leads once: its process ends with its leadership.
-        self.fence.session_id.get_or_init(|| session_id);
+        self.fence.lead(session_id, Position(seen.position));
         Ok(Some(session_id))
     }
 

@@ -5,7 +5,7 @@
 use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::with_suffix;
-use super::leadership::LeaderRow;
+use super::leader::LeaderRow;
 use super::location::DatabaseLocation;
 use crate::store::{Result, Store, StoreError};
 use sqlx::migrate::{Migration, Migrator};

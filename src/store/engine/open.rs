@@ -3,7 +3,7 @@
 use super::connection::{BUSY_TIMEOUT, ConnectTo, Connection, ConnectionGuard, ConnectionSlot, StoreOptions};
 use super::error::SqlContext;
 use super::files::{create_for_group, parent_folder, resolve_path};
-use super::leadership::Fence;
+use super::leader::Fence;
 use super::location::DatabaseLocation;
 use super::migrations;
 use super::position_file::PositionFile;

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, TransactionGuard};
 use super::error::SqlContext;
-use super::leadership::Fence;
+use super::leader::Fence;
 use super::open::Store;
 use super::position_file::PositionFile;
 use crate::model::Position;

@@ -1,7 +1,7 @@
 //! Details of the journal for people and programs: exchanges with their bodies, events, and the changes of a
 //! run.
 
-use super::reader::JournalEvent;
+use super::event::JournalEvent;
 use crate::journal::PackedBody;
 use crate::model::{Position, RunId};
 use crate::store::engine::lossy_text::LossyText;

@@ -9,7 +9,8 @@ use crate::store::mirror::balances::history::HISTORY_PRUNED;
 use crate::store::mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING};
 use crate::store::mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
 use crate::store::mirror::tracked_skus::SKU_DISCOVERED;
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{PROJECTION_CHANGED, Result, Store, StoreError, WriteTransaction};
+use sqlx_macros::FromRow;
 
 /// Event of a person's decision on a change; it notifies the daemon.
 pub(crate) const OUTBOX_RESOLVED: &str = "outbox.resolved";
@@ -23,6 +24,29 @@ pub(crate) const QUOTA_LIFTED: &str = "quota.lifted";
 pub(in crate::store) const JOB_PAUSED: &str = "job.paused";
 /// Event of the end of a pause, by a person or by its time; its subject is the job.
 pub(in crate::store) const JOB_RESUMED: &str = "job.resumed";
+
+/// Event in the journal, such as a decision.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct JournalEvent {
+    pub position: i64,
+    pub at_ms: i64,
+    pub kind: String,
+    pub subject: String,
+    pub detail: Option<String>,
+    /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
+    pub decided_by: Option<String>,
+}
+
+impl JournalEvent {
+    /// Returns the exchanges that this decision applied again, as a JSON list of ids.
+    pub(super) fn reapplied_exchanges(&self) -> Result<Option<String>> {
+        let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
+        let Some(detail) = detail else { return Ok(None) };
+        let unknown = |_| StoreError::UnknownValue("a change of the projection version", detail.to_owned());
+        let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
+        Ok(Some(read["exchanges"].to_string()))
+    }
+}
 
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.

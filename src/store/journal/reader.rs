@@ -4,11 +4,11 @@
 //! a working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
 use super::detail::{ExchangeDetail, exchange_details};
+use super::event::JournalEvent;
 use crate::model::{Operation, Position, Timestamp};
 use crate::store::engine::fetch::Connection;
 use crate::store::engine::reader::open_snapshot;
-use crate::store::{DatabaseLocation, PROJECTION_CHANGED, Result, StoreError};
-use sqlx_macros::FromRow;
+use crate::store::{DatabaseLocation, Result};
 
 #[derive(Debug)]
 pub(crate) struct JournalReader {
@@ -25,18 +25,6 @@ pub(crate) enum JournalEntry {
     Event(JournalEvent),
     /// Exchange that another projection version applied again, at the position of that decision.
     Reapplied(ExchangeDetail, Position),
-}
-
-/// Event in the journal, such as a decision.
-#[derive(Clone, Debug, FromRow)]
-pub(crate) struct JournalEvent {
-    pub position: i64,
-    pub at_ms: i64,
-    pub kind: String,
-    pub subject: String,
-    pub detail: Option<String>,
-    /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
-    pub decided_by: Option<String>,
 }
 
 impl JournalEntry {
@@ -99,16 +87,5 @@ impl JournalReader {
         }
         entries.sort_by_key(JournalEntry::position);
         Ok(entries)
-    }
-}
-
-impl JournalEvent {
-    /// Returns the exchanges that this decision applied again, as a JSON list of ids.
-    fn reapplied_exchanges(&self) -> Result<Option<String>> {
-        let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
-        let Some(detail) = detail else { return Ok(None) };
-        let unknown = |_| StoreError::UnknownValue("a change of the projection version", detail.to_owned());
-        let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
-        Ok(Some(read["exchanges"].to_string()))
     }
 }

@@ -1,7 +1,8 @@
 //! `notify`: tries the notifiers, and tells of a daemon that ended. Both work without the daemon and without the
 //! database.
 
-use crate::cli::context::{CliContext, environment};
+use crate::cli::context::CliContext;
+use crate::cli::environment::environment;
 use crate::cli::output::plain_line;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, ServiceConfig};
