@@ -88,7 +88,7 @@ macro_rules! body_columns {
 }
 pub(in crate::store) use body_columns;
 
-/// Body of a change; no text above [`crate::outbox::body::BODY_MAX_BYTES`].
+/// Body of a change; no text above `BODY_MAX_BYTES`.
 #[derive(FromRow)]
 pub(in crate::store) struct StoredBodyRow {
     body: Option<LossyText>,
