@@ -56,12 +56,6 @@ impl Store {
         let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
         self.fetch_all(sql, (), "read the quarantine").await
     }
-
-    /// Returns the quarantined entries of one operation.
-    pub async fn quarantine_by_operation(&self, operation: Operation) -> Result<Vec<QuarantineRow>> {
-        let sql = concat!(quarantine_rows!(), " WHERE operation = $1 ORDER BY subject");
-        self.fetch_all(sql, (operation.as_str(),), "read the quarantine").await
-    }
 }
 
 impl WriteTransaction {

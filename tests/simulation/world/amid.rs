@@ -7,7 +7,7 @@
 
 use super::World;
 use tallyd::model::JobKind;
-use tallyd::model::{Clock, Operation, RunTrigger};
+use tallyd::model::{Clock, RunTrigger};
 use tallyd::store::{Durability, Store};
 
 /// A decision about a change, carried out if the state still allows it.
@@ -62,7 +62,7 @@ impl World {
 
 async fn say(store: &Store, clock: &impl Clock, word: &Amid) {
     for _ in 0..word.turns {
-        drop(store.quarantine_by_operation(Operation::WorkQueue).await);
+        drop(store.run_list(None, 1).await);
     }
     // The database may be locked; then the command failed and nothing was decided.
     let Ok(mut write) = store.begin_write(Durability::Full).await else { return };
