@@ -11,7 +11,7 @@ use std::process::Command;
 /// Lines of a file.
 const LINES: usize = 3;
 
-/// A file that was imported once.
+/// A file that was imported once. One that was refused whole may be brought again.
 #[derive(Clone, Debug)]
 pub struct BroughtFile {
     name: String,
@@ -41,8 +41,8 @@ impl Trial {
             let (last, _) = expected.pop().expect("a file has lines");
             text = format!("{}{},{},?\n", csv(&expected), quoted(&last.0), last.1);
         }
-        self.import(&name, &text, is_partial, &expected).await;
-        self.brought = Some(file);
+        let is_taken = self.import(&name, &text, is_partial, &expected).await;
+        self.brought = is_taken.then_some(file);
     }
 
     /// Imports the file again, under another name or corrected. If the corrected file is refused, a person brings its
