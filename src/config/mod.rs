@@ -154,7 +154,7 @@ impl Config {
         let mut report = ReaderReport::default();
         let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
             let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
-            let limits = root.read_section("limits", sections::read_limits);
+            let limits = root.read_section("limits", |table| sections::read_limits(table, service.timeout));
             let database =
                 root.read_section("database", |table| DatabaseConfig::from_table(table, key_context));
             let quantities = root.read_section("quantities", sections::read_quantities);

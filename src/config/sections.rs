@@ -13,6 +13,7 @@ use crate::model::WarehouseId;
 use crate::model::time::DAY;
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
+use crate::reconcile::in_doubt::quiet_quantity;
 use crate::store::{DatabaseLocation, PostgresDatabase, url_has_password};
 use crate::telemetry::LogFormat;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +78,7 @@ fn read_header_names(table: &mut SectionReader<'_>) -> HeaderNames {
 const CALLS_PER_CHANGE: u32 = 2;
 
 /// Reads `[limits]`: the account's limits (docs/interface.md, *Limits*) and the part of them for tallyd.
-pub(super) fn read_limits(table: &mut SectionReader<'_>) -> LimiterSettings {
+pub(super) fn read_limits(table: &mut SectionReader<'_>, timeout: Duration) -> LimiterSettings {
     let default = LimiterSettings::default();
     let limits = LimiterSettings {
         calls_per_minute: table.read_integer("calls_per_minute", default.calls_per_minute, 1..=1_000_000),
@@ -93,6 +94,7 @@ pub(super) fn read_limits(table: &mut SectionReader<'_>) -> LimiterSettings {
             1..=1_000_000,
         ),
         reserved_calls: table.read_integer("reserved_calls", default.reserved_calls, 0..=1_000_000),
+        quiet_time: quiet_quantity(timeout),
     };
     let own = limits.own_limit();
     if own < CALLS_PER_CHANGE {

@@ -4,6 +4,7 @@ use crate::client::HttpSettings;
 use crate::config::{self, Config, JobConfig, ServiceConfig};
 use crate::exec::{BackupSettings, JobSettings};
 use crate::health::{DaemonState, FREE_FLOOR_BYTES, HealthInputs};
+use crate::limiter::LimiterSettings;
 use crate::model::{Clock, JobKind, Timestamp};
 use crate::store::{JobSchedule, host_name};
 use std::time::Duration;
@@ -74,8 +75,9 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
 /// for quiet times, because a quiet time must outlast the calls that are really made.
 pub(super) fn until_restart(old: &Config, new: Config) -> Config {
     let service = config::ServiceConfig { keys: new.service.keys, ..old.service.clone() };
+    let limits = LimiterSettings { quiet_time: old.limits.quiet_time, ..new.limits };
     let log = config::LogConfig { format: old.log.format, ..new.log };
-    Config { service, log, database: old.database.clone(), ..new }
+    Config { service, limits, log, database: old.database.clone(), ..new }
 }
 
 pub(super) fn job_settings(config: &Config) -> JobSettings {

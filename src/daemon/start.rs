@@ -392,7 +392,7 @@ async fn restore_limiter(
     let (now, moment) = (clock.now(), clock.moment());
     let looks = looks.filter(|_| !has_lost_calls);
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
-    let used = store.exchange_reservations(limits.calls_per_minute).await?;
+    let used = store.exchange_reservations(limits.calls_in_longest_reservation()).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
     let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));

@@ -6,7 +6,7 @@ use super::instant::DualInstant;
 use crate::model::{Moment, Timestamp};
 use std::time::Duration;
 
-/// Outcome of a call for the quota. The call's reservation lasts another 60 s after every outcome
+/// Outcome of a call for the quota. The call's reservation lasts at least another 60 s after every outcome
 /// (docs/rules.md 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaOutcome {
@@ -53,9 +53,9 @@ pub enum LimiterEvent {
 }
 
 impl Admission {
-    /// Records the outcome of a call and returns the changes. The slot becomes free or lingers, and
-    /// the reservation ends one window from now. All holds that follow from the outcome are in
-    /// force before another call is granted.
+    /// Records the outcome of a call and returns the changes. The slot becomes free or lingers, and the reservation
+    /// ends one window from now, for a call given up one window from the end of its quiet time. All holds that follow
+    /// from the outcome are in force before another call is granted.
     pub(super) fn complete_call(
         &mut self,
         grant: CallGrant,
@@ -64,7 +64,8 @@ impl Admission {
     ) -> Vec<LimiterEvent> {
         self.remove_expired(now.moment);
         let reservations = self.window.reservations();
-        self.window.record_answer(now.moment);
+        let quiet = if outcome == QuotaOutcome::TimedOut { self.settings.quiet_time } else { Duration::ZERO };
+        self.window.record_answer(now.moment.plus(quiet));
         self.free_slot(grant, outcome, now.moment);
         let mut events = self.apply_outcome(grant, outcome, reservations, now);
         if self.adaptive_limit.take_recovered(now.moment) {

@@ -22,8 +22,7 @@ use std::time::Duration;
 pub struct PersistedState {
     /// Calls of the last minutes. After a restart on the same boot: every answered call of the last two
     /// minutes, every call given up, and every claimed call without an outcome, of whatever age. On another
-    /// boot the moments of the journal are meaningless: then the newest `calls_per_minute` calls, each as
-    /// just answered.
+    /// boot the moments of the journal are meaningless: then the newest calls, each as just answered.
     pub reservations: Vec<PastReservation>,
     /// Answers of 400 in the last 24 h with their operations; older ones are ignored. Those of another boot
     /// get the moment computed from their timestamps.
@@ -35,10 +34,10 @@ pub struct PersistedState {
 pub enum PastReservation {
     /// Ends 60 s after this moment; a moment in the future counts as the start.
     Answered(Moment),
-    /// Ends likewise. Its slot is free the grace time after this moment, because the platform
-    /// may still work on the call.
+    /// Ends 60 s after its quiet time, which begins at this moment. Its slot is free the grace time after this moment,
+    /// because the platform may still work on the call.
     GivenUp(Operation, Moment),
-    /// May still be in flight: ends 60 s after the start, and its slot is free after the grace time.
+    /// May still be in flight: as if given up at the start.
     Unanswered(Operation),
 }
 
@@ -64,16 +63,16 @@ impl Admission {
         let mut answered = Vec::new();
         for reservation in reservations {
             let (at, operation) = match reservation {
-                PastReservation::Answered(at) => (at, None),
+                PastReservation::Answered(at) => (at.min(now.moment), None),
                 PastReservation::GivenUp(operation, at) => (at.min(now.moment), Some(operation)),
                 PastReservation::Unanswered(operation) => (now.moment, Some(operation)),
             };
-            answered.push(at);
             if let Some(operation) = operation {
                 admission.slots.add_lingering(operation, at);
             }
+            answered.push(if operation.is_some() { at.plus(admission.settings.quiet_time) } else { at });
         }
-        admission.window = SlidingWindow::from_answers(answered, now.moment);
+        admission.window = SlidingWindow::from_answers(answered);
         let exhausted = stored
             .budget_exhausted
             .map(|(since, is_proved)| ExhaustedBudget { since: now.past_moment(since), is_proved });

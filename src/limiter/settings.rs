@@ -3,6 +3,9 @@
 //! The configuration checks the ranges and reports errors. Here every value is safe: a senseless one slows
 //! the program down instead of ending it.
 
+use super::window::QUOTA_WINDOW;
+use std::time::Duration;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterSettings {
     /// Calls that the account allows in any 60 s.
@@ -14,6 +17,8 @@ pub struct LimiterSettings {
     pub bad_requests_per_day: u32,
     /// Reservations that bulk calls leave free for operators' calls.
     pub reserved_calls: u32,
+    /// Time in which the platform may still count a call that was given up.
+    pub quiet_time: Duration,
 }
 
 impl Default for LimiterSettings {
@@ -24,11 +29,20 @@ impl Default for LimiterSettings {
             concurrent_calls_per_operation: 3,
             bad_requests_per_day: 500,
             reserved_calls: 2,
+            quiet_time: Duration::from_mins(1),
         }
     }
 }
 
 impl LimiterSettings {
+    /// Returns the most calls of the account while one reservation lasts: that of a call which is given up after half a
+    /// quiet time and counts for a window after its quiet time.
+    pub(crate) fn calls_in_longest_reservation(&self) -> u32 {
+        let longest = self.quiet_time.saturating_mul(3) / 2;
+        let minutes = 1 + longest.as_secs().div_ceil(QUOTA_WINDOW.as_secs());
+        self.calls_per_minute.saturating_mul(u32::try_from(minutes).unwrap_or(u32::MAX))
+    }
+
     /// Returns the calls a minute that tallyd may use: `calls_per_minute × share`, rounded down, at least 1.
     pub fn own_limit(&self) -> u32 {
         // 100 × 0.29 is slightly below 29 in binary, and must give 29.

@@ -20,15 +20,14 @@ pub(super) const WINDOW_LENGTH: Duration = QUOTA_WINDOW.saturating_add(Duration:
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
     in_flight: u32,
-    /// Moments of the answers of completed calls, oldest first. Swept when the reservation ends.
+    /// Moments of the answers of completed calls, and ends of the quiet times of calls given up, oldest first. Swept
+    /// when the reservation ends.
     answer_times: VecDeque<Moment>,
 }
 
 impl SlidingWindow {
-    /// Restores a window from the answer times of earlier calls. A moment later than `now` belongs to another
-    /// boot and counts as `now`, so a reservation never lasts longer than the window.
-    pub(super) fn from_answers(answered: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
-        let mut answered: Vec<_> = answered.into_iter().map(|at| at.min(now)).collect();
+    /// Restores a window from the answer times of earlier calls.
+    pub(super) fn from_answers(mut answered: Vec<Moment>) -> Self {
         answered.sort_unstable();
         Self { in_flight: 0, answer_times: answered.into() }
     }
@@ -42,10 +41,11 @@ impl SlidingWindow {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    pub(super) fn record_answer(&mut self, now: Moment) {
+    /// Records the last moment at which the platform may have counted the call.
+    pub(super) fn record_answer(&mut self, at: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let last = self.answer_times.back().copied().unwrap_or(now);
-        self.answer_times.push_back(now.max(last));
+        let place = self.answer_times.partition_point(|other| *other <= at);
+        self.answer_times.insert(place, at);
     }
 
     pub(super) fn remove_ended(&mut self, window: Duration, now: Moment) {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_full_window_returns_the_time_of_its_next_free_reservation() {
-        let mut window = SlidingWindow::from_answers([Moment(30), Moment(10), Moment(20)], Moment(40));
+        let mut window = SlidingWindow::from_answers(vec![Moment(30), Moment(10), Moment(20)]);
         window.reserve_call();
         let until = |at: i64| Err(AdmissionWait::Until(Moment(at).plus(WINDOW_LENGTH)));
         let cases =
@@ -108,10 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_boot_holds_its_reservation_no_longer_than_a_fresh_one() {
-        let mut window = SlidingWindow::from_answers([Moment(9_000_000)], Moment(1_000));
-        assert_eq!(reservations_at(&mut window, 61_000), 1);
-        assert_eq!(reservations_at(&mut window, 61_001), 0);
+    fn a_call_counted_later_ends_after_those_counted_before() {
+        let mut window = SlidingWindow::default();
+        (0..3).for_each(|_| window.reserve_call());
+        [90_000, 31_000, 32_000].into_iter().for_each(|at| window.record_answer(Moment(at)));
+        let left = [91_001, 92_001, 150_000, 150_001].map(|now| reservations_at(&mut window, now));
+        assert_eq!(left, [2, 1, 1, 0]);
     }
 
     #[test]

@@ -170,6 +170,34 @@ async fn calls_refused_together_for_their_slots_make_one_event() {
     assert!(!must_wait(&limiter, PUSH, Lane::Operator).await);
 }
 
+/// Returns the wait for the only reservation of the minute after a restart with this one.
+async fn wait_for_the_minute_after(reservation: PastReservation) -> Duration {
+    let state = PersistedState { reservations: vec![reservation], ..PersistedState::default() };
+    let limiter = Limiter::new(small_limits(1, 0), TestClock::new(), state);
+    length_of_wait(&limiter, READ, Lane::Operator).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_counts_until_a_window_after_its_quiet_time() {
+    let minute = window::WINDOW_LENGTH;
+    let quiet = small_limits(1, 0).quiet_time;
+    let live = limiter(small_limits(1, 0));
+    drop(urgent(&live, READ).await.complete_call(QuotaOutcome::TimedOut));
+    assert_eq!(length_of_wait(&live, READ, Lane::Operator).await, quiet + minute);
+    let now = TestClock::new().moment();
+    let ahead = now.plus(seconds(900));
+    let cases = [
+        (PastReservation::Answered(now), minute),
+        (PastReservation::Answered(ahead), minute),
+        (PastReservation::GivenUp(READ, now.minus(seconds(10))), quiet + minute - seconds(10)),
+        (PastReservation::GivenUp(READ, ahead), quiet + minute),
+        (PastReservation::Unanswered(READ), quiet + minute),
+    ];
+    for (reservation, expected) in cases {
+        assert_eq!(wait_for_the_minute_after(reservation).await, expected, "{reservation:?}");
+    }
+}
+
 /// Returns the wait of a push after a restart with three reservations of pushes.
 async fn wait_after_restart(clock: Arc<TestClock>, reservation: PastReservation) -> Duration {
     let state = PersistedState { reservations: vec![reservation; 3], ..PersistedState::default() };
