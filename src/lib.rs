@@ -46,6 +46,12 @@
 //! - Decisions read no clock and do no I/O; only `daemon` and `cli` read the clock.
 //! - The sandbox imports nothing of the rest: a misread field must be misread twice, independently, to stay unseen.
 
+#[cfg(test)]
+extern crate self as tallyd; // the support of the suites names the crate as the other binaries do
+#[cfg(test)]
+#[path = "../tests/it/mod.rs"]
+mod it;
+
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const BUGS: usize = 84;
-/// Places of the suites: binaries, and modules of the two binaries that gather them.
+/// Places of the suites: binaries, and the modules of tests/it and tests/program.
 const SUITES: [&str; 3] = ["tests", "tests/it", "tests/program"];
 
 struct Bug {

@@ -7,18 +7,18 @@
 #![allow(clippy::unwrap_used, reason = "what a test sets up must be there, or the test fails")]
 
 use super::support::refusing_socket;
+use crate::client::wire::{self, PageParams};
+use crate::client::{
+    AccountKeys, CallReply, Client, FailureKind, HttpSettings, HttpTransport, PlatformRequest,
+    PlatformResponse, SendCheck, SetupError, ThrottleKind, Transport, TransportError, Verdict, WasSent,
+};
+use crate::model::{Clock, Moment, OrderId, Quantity, Sku, StorefrontId, Timestamp, WarehouseId};
 use secrecy::SecretString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::wire::{self, PageParams};
-use tallyd::client::{
-    AccountKeys, CallReply, Client, FailureKind, HttpSettings, HttpTransport, PlatformRequest,
-    PlatformResponse, SendCheck, SetupError, ThrottleKind, Transport, TransportError, Verdict, WasSent,
-};
-use tallyd::model::{Clock, Moment, OrderId, Quantity, Sku, StorefrontId, Timestamp, WarehouseId};
 
 /// A server that answers each connection with the next script, then closes it.
 struct Listener {

@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
+use crate::config::{Config, ConfigError, ConfigProblem, KeySource};
+use crate::model::{JobKind, WarehouseId};
+use crate::notify::NoticeTopic;
+use crate::reconcile::CountPolicy;
+use crate::telemetry::LogFormat;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tallyd::config::{Config, ConfigError, ConfigProblem, KeySource};
-use tallyd::model::{JobKind, WarehouseId};
-use tallyd::notify::NoticeTopic;
-use tallyd::reconcile::CountPolicy;
-use tallyd::telemetry::LogFormat;
 
 const BASE: &str = "[service]\nbase_url = \"https://service.example\"\n";
 

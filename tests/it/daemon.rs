@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use crate::support::outsider::quoted;
-use crate::support::{BALANCES, UPDATE, World};
+use crate::client::{PlatformRequest, PlatformResponse, SendFuture, Transport};
+use crate::config::Config;
+use crate::daemon::{Daemon, SystemClock, run_job};
+use crate::it::support::outsider::quoted;
+use crate::it::support::{BALANCES, UPDATE, World};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, RunTrigger};
+use crate::sandbox::SandboxOptions;
+use crate::store::StoreOptions;
 use serde_json::json;
 use sqlx::Executor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tallyd::client::{PlatformRequest, PlatformResponse, SendFuture, Transport};
-use tallyd::config::Config;
-use tallyd::daemon::{Daemon, SystemClock, run_job};
-use tallyd::journal::RunOutcome;
-use tallyd::model::{JobKind, RunTrigger};
-use tallyd::sandbox::SandboxOptions;
-use tallyd::store::StoreOptions;
 use tokio::time::Duration;
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_second_daemon_is_refused_and_the_first_goes_on() {
     let world = World::new().await;
     let first = world.daemon().await;
     let second =
-        tallyd::daemon::Daemon::start(world.config(), std::sync::Arc::new(tallyd::daemon::SystemClock)).await;
+        crate::daemon::Daemon::start(world.config(), std::sync::Arc::new(crate::daemon::SystemClock)).await;
     let error = second.err().unwrap().to_string();
     assert!(error.contains("another tallyd uses this database"), "{error}");
     assert!(first.run_once().await.unwrap().is_good());
@@ -377,11 +377,11 @@ async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
     assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
     assert!(detail.contains("stock levels would become 0"), "{detail}");
 
-    let store = tallyd::store::Store::open_beside(&world.location).await.unwrap();
-    let mut write = store.begin_write(tallyd::store::Durability::Full).await.unwrap();
+    let store = crate::store::Store::open_beside(&world.location).await.unwrap();
+    let mut write = store.begin_write(crate::store::Durability::Full).await.unwrap();
     let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
     // The calendar may have been set back since the trip.
-    assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(1)).await.unwrap(), non_zero);
+    assert_eq!(write.brake_release(&[], crate::model::Timestamp(1)).await.unwrap(), non_zero);
     write.commit().await.unwrap();
     drop(store);
     world.once().await;

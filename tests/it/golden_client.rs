@@ -10,7 +10,11 @@
 
 mod rows;
 
-use crate::contract_support::{Exchange, Shop, exchanges, shop};
+use crate::client::{
+    AccountKeys, CallReply, Client, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
+};
+use crate::it::contract_support::{Exchange, Shop, exchanges, shop};
+use crate::model::{Clock, Moment, Operation, Timestamp};
 use rows::{Row, Writing, rows};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -19,10 +23,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tallyd::client::{
-    AccountKeys, CallReply, Client, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
-};
-use tallyd::model::{Clock, Moment, Operation, Timestamp};
 
 /// A parsed request.
 struct Received {

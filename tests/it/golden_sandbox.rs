@@ -6,13 +6,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
-use crate::contract_support::{self, Exchange, Shop, Step, exchanges, shop};
+use crate::it::contract_support::{self, Exchange, Shop, Step, exchanges, shop};
+use crate::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 use axum::body::Bytes;
 use axum::http::{Request, Response};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 
 /// Values of the stand-ins of an exchange: stored → assigned, once known.
 #[derive(Default)]

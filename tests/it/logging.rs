@@ -5,9 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
+use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tallyd::telemetry::event;
 
 /// Levels and fields of an event, over all places that log it.
 #[derive(Debug, Default)]

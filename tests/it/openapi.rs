@@ -9,12 +9,12 @@
 
 pub(crate) mod interface;
 
+use crate::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 use axum::body::Bytes;
 use axum::http::{Request, Response};
 use interface::{Interface, JSON};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 
 const INTEGRATION_KEY: &str = "integration-key-of-the-tests";
 const GATEWAY_KEY: &str = "gateway-key-of-the-tests";

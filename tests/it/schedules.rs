@@ -6,13 +6,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
+use crate::model::{JobKind, Timestamp};
+use crate::schedule::{MissedPolicy, Schedule};
 use chrono::{
     DateTime, Datelike, Days, LocalResult, NaiveDate, NaiveTime, TimeDelta, TimeZone, Timelike, Utc,
 };
 use chrono_tz::Tz;
 use std::time::Duration;
-use tallyd::model::{JobKind, Timestamp};
-use tallyd::schedule::{MissedPolicy, Schedule};
 
 const ZONES: [&str; 6] =
     ["UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "Asia/Kathmandu", "Pacific/Auckland"];

@@ -6,21 +6,21 @@
 
 use super::support::cluster;
 use super::support::outsider::Outsider;
-use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
-use sqlx::{ConnectOptions, Connection, Executor};
-use tallyd::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
-use tallyd::model::{
+use crate::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
+use crate::model::{
     ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
     RunTrigger, Sku, StockLevel, StorefrontId, Timestamp, WarehouseId,
 };
-use tallyd::outbox::{ChangeState, Reason, Resolution};
-use tallyd::reconcile::ProductLack;
-use tallyd::store::{
+use crate::outbox::{ChangeState, Reason, Resolution};
+use crate::reconcile::ProductLack;
+use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
     MonthlyReport, PlatformList, ProductFact, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite,
     Store, UnparsedAnswer,
 };
+use serde_json::json;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::{ConnectOptions, Connection, Executor};
 
 /// A store in a folder of its own, with a session and a run begun.
 struct Shelf {
@@ -815,7 +815,7 @@ async fn a_change_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
     let change = shelf.store.outbox_show("k").await.unwrap().unwrap();
     let id = shelf.begin().await;
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-    let claim = tallyd::store::ClaimedChange { id: change.id, written: Some(4) };
+    let claim = crate::store::ClaimedChange { id: change.id, written: Some(4) };
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 0, "claimed once");
     write.commit().await.unwrap();
@@ -837,7 +837,7 @@ async fn an_undecided_change_is_decided_before_it_is_cancelled_and_then_its_stoc
         .outbox_insert("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#, 0)
         .await
         .unwrap();
-    let claim = tallyd::store::ClaimedChange { id: 1.into(), written: Some(51) };
+    let claim = crate::store::ClaimedChange { id: 1.into(), written: Some(51) };
     assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
     let written =
         StockLevelWrite { product: 1, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(51) };
@@ -846,7 +846,7 @@ async fn an_undecided_change_is_decided_before_it_is_cancelled_and_then_its_stoc
         (ChangeState::Sending, ChangeState::InDoubt, Reason::NoAnswer),
         (ChangeState::InDoubt, ChangeState::Held, Reason::Undecided),
     ] {
-        let verdict = tallyd::store::ChangeOutcome::new(1.into(), to, Some(reason), "as the story goes");
+        let verdict = crate::store::ChangeOutcome::new(1.into(), to, Some(reason), "as the story goes");
         assert_eq!(write.outbox_transition(from, &[verdict], Timestamp(T0)).await.unwrap(), 1);
     }
     write.commit().await.unwrap();
@@ -1044,7 +1044,7 @@ async fn on_its_way(shelf: &mut Shelf) -> (ExchangeId, StockLevelWrite) {
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let body = r#"{"sku":"A","warehouse_id":1,"delta":-3}"#;
     write.outbox_insert("k", "quantity.adjust", body, 0).await.unwrap();
-    let claim = tallyd::store::ClaimedChange { id: 1.into(), written: Some(47) };
+    let claim = crate::store::ClaimedChange { id: 1.into(), written: Some(47) };
     write.outbox_claim(exchange, &[claim], Timestamp(T0)).await.unwrap();
     let levels =
         write.stock_level_writes_of_entries(&[(&sku("A"), WarehouseId(1), Quantity(47))]).await.unwrap();
@@ -1065,14 +1065,14 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
         let mut after_first = Vec::new();
         for way in [first, second] {
             let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-            let ended = tallyd::model::Position(exchange.0 + 1);
+            let ended = crate::model::Position(exchange.0 + 1);
             let done = match way {
                 "applied" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &levels).await,
                 "not done" => write.stock_level_writes_complete(exchange, ended, Timestamp(T0), &[]).await,
                 way => write.stock_level_write_decide(exchange, &level, way == "landed", Timestamp(T0)).await,
             };
             done.unwrap();
-            let verdict = tallyd::store::ChangeOutcome::new(1.into(), ChangeState::Applied, None, way);
+            let verdict = crate::store::ChangeOutcome::new(1.into(), ChangeState::Applied, None, way);
             write.outbox_transition(ChangeState::Sending, &[verdict], Timestamp(T0)).await.unwrap();
             write.commit().await.unwrap();
             if after_first.is_empty() {
@@ -1113,7 +1113,7 @@ async fn a_claim_never_takes_over_a_claim_that_is_open() {
     let why = beside.run(taken).await.unwrap_err().to_string();
     assert!(why.contains("is being written by another call"), "{why}");
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
-    let ended = tallyd::model::Position(second.0 + 1);
+    let ended = crate::model::Position(second.0 + 1);
     write
         .stock_level_writes_complete(first, ended, Timestamp(T0), std::slice::from_ref(&level))
         .await

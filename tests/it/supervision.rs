@@ -9,15 +9,15 @@
 
 use super::support::outsider::{Outsider, quoted};
 use super::support::{cluster, is_on_server};
+use crate::client::{PlatformRequest, SendFuture, Transport};
+use crate::config::Config;
+use crate::daemon::{Daemon, StartError, SystemClock};
+use crate::model::{Clock, JobKind};
+use crate::sandbox::SandboxOptions;
+use crate::store::{DatabaseLocation, StoreOptions};
 use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use tallyd::client::{PlatformRequest, SendFuture, Transport};
-use tallyd::config::Config;
-use tallyd::daemon::{Daemon, StartError, SystemClock};
-use tallyd::model::{Clock, JobKind};
-use tallyd::sandbox::SandboxOptions;
-use tallyd::store::{DatabaseLocation, StoreOptions};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -165,7 +165,7 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
     const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";
     let options =
         SandboxOptions { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 50, ..SandboxOptions::default() };
-    let shop = tallyd::sandbox::start_sandbox(options).await.unwrap();
+    let shop = crate::sandbox::start_sandbox(options).await.unwrap();
     let fault = r#"[{"Operation": "POST /api/inventory/updateQuantityOnHand", "Status": 404, "Times": 2}]"#;
     let request = axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
     drop(shop.core().handle_request(request.body(fault.into()).unwrap()).await);
@@ -194,7 +194,7 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
 async fn a_stop_waits_for_the_updates_in_flight() {
     let options =
         SandboxOptions { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 300, ..SandboxOptions::default() };
-    let shop = tallyd::sandbox::start_sandbox(options).await.unwrap();
+    let shop = crate::sandbox::start_sandbox(options).await.unwrap();
     let keys = [shop.integration_key(), shop.gateway_key()];
     let mut scene = Scene::begin(&format!("http://{}", shop.local_addr()), keys, &[]).await;
     let mut rows = Vec::new();

@@ -32,9 +32,9 @@ copy() {
         grep -zv -e '^tests/mutants' | tar --null --files-from=- --create | tar --extract --touch --directory "$tree"
 }
 
-# The arguments of cargo for a binary.
+# The arguments of cargo for a binary. The library's own has the suites of tests/it.
 binary() {
-    [[ $1 == lib ]] && echo --lib || echo "--test $1"
+    [[ $1 == lib || $1 == it ]] && echo --lib || echo "--test $1"
 }
 
 # Each SUITE/TEST given as BINARY/TEST: most suites are modules of one of two binaries.

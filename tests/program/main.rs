@@ -1,8 +1,7 @@
 //! The suites that start the program or another process, one module each; and readback, for their support.
 //!
 //! Each test binary links the whole library, so the suites share one. `cargo test --test program crash::`
-//! runs a single suite. A suite that starts no process belongs in tests/it; the head of that binary has the
-//! reason.
+//! runs a single suite. A suite that starts no process belongs in tests/it; its head has the reason.
 
 mod begin;
 mod bench_scripts;

@@ -6,9 +6,9 @@
 //! back, exactly the entries that the platform refused are refused.
 
 use super::choices::Choices;
+use crate::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute_messages};
+use crate::model::Sku;
 use std::collections::BTreeSet;
-use tallyd::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute_messages};
-use tallyd::model::Sku;
 
 /// SKUs, among them those that look like an index or like a word before one.
 const SKUS: &[&str] = &[

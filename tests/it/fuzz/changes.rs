@@ -6,17 +6,17 @@
 
 use super::choices::Choices;
 use super::shop::{Shop, block_on, known};
-use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use tallyd::client::PlatformRequest;
-use tallyd::client::wire::{self, InvalidRequest};
-use tallyd::model::{OrderLine, Quantity, ShipmentId, ShipmentItemId, WarehouseId};
-use tallyd::outbox::{
+use crate::client::PlatformRequest;
+use crate::client::wire::{self, InvalidRequest};
+use crate::model::{OrderLine, Quantity, ShipmentId, ShipmentItemId, WarehouseId};
+use crate::outbox::{
     ChangeBody, ChangeKind, CreateBody, CreatedThing, LineRef, ProductUpdate, Reason, ShipmentCreate,
     ShipmentRef, TrackingSubmit, parse_body,
 };
-use tallyd::reconcile::{ChangePlan, shipments, tracking};
+use crate::reconcile::{ChangePlan, shipments, tracking};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of fields and values, for the changed places.
 const WORDS: &[&str] = &[
@@ -190,7 +190,7 @@ fn request(body: &ChangeBody) -> Option<Result<PlatformRequest, InvalidRequest>>
 }
 
 fn update(
-    sku: tallyd::model::Sku,
+    sku: crate::model::Sku,
     warehouse_id: WarehouseId,
     quantity: Quantity,
 ) -> Result<PlatformRequest, InvalidRequest> {
@@ -211,7 +211,7 @@ fn shipments(change: &ShipmentCreate) -> Option<Result<PlatformRequest, InvalidR
         warehouse_id: None,
     };
     let named: Vec<OrderLine> = change.lines.iter().flatten().map(|named| line(named.line_item_id)).collect();
-    let lines = if named.is_empty() { vec![line(tallyd::model::LineItemId(known().line))] } else { named };
+    let lines = if named.is_empty() { vec![line(crate::model::LineItemId(known().line))] } else { named };
     let known = shipments::KnownOrder { lines: &lines, has_unreadable: false, has_shipment: false };
     let ChangePlan::Send(claimed) = shipments::plan_shipment(change, shipments::OrderFact::Known(known))
     else {
@@ -230,7 +230,7 @@ fn shipments(change: &ShipmentCreate) -> Option<Result<PlatformRequest, InvalidR
 fn trackings(change: &TrackingSubmit) -> Option<Result<PlatformRequest, InvalidRequest>> {
     let item = |line: LineRef| tracking::ItemFact {
         item_id: ShipmentItemId(line.raw_id()),
-        line_item_id: Some(tallyd::model::LineItemId(line.raw_id())),
+        line_item_id: Some(crate::model::LineItemId(line.raw_id())),
         is_shipped: false,
         tracking_number: None,
     };
@@ -278,7 +278,7 @@ fn product(change: &ProductUpdate) -> Option<Result<PlatformRequest, InvalidRequ
 }
 
 fn whole(value: &Value) -> Option<i64> {
-    tallyd::model::json_integer(value.as_number()?)
+    crate::model::json_integer(value.as_number()?)
 }
 
 /// Returns the body with ids and prices of the account, and with no more links than the account has

@@ -4,8 +4,8 @@
 //! names a key; only a problem of the file as a whole has none, and it stands alone. A suggested nearest key
 //! is a known one.
 
+use crate::config::{Config, ConfigError};
 use std::path::Path;
-use tallyd::config::{Config, ConfigError};
 
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -24,7 +24,7 @@ mod shop;
 mod table;
 mod wire;
 
-use crate::openapi::interface;
+use crate::it::openapi::interface;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

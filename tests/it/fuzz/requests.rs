@@ -8,11 +8,11 @@
 use super::choices::Choices;
 use super::interface::Interface;
 use super::shop::{Shop, block_on, known};
+use crate::model::Operation;
 use axum::body::Bytes;
 use axum::http::Response;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
-use tallyd::model::Operation;
 
 const REQUESTS_MAX: usize = 5;
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"];

@@ -2,13 +2,13 @@
 //!
 //! It has no limits, so that an answer depends on the request alone; the clock stands.
 
+use crate::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 use axum::body::Bytes;
 use axum::http::{Request, Response};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tallyd::sandbox::{SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

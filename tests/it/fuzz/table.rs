@@ -4,7 +4,7 @@
 //! names a line within the file. Each imported row has the values of its stock levels. A line break more at the end
 //! gives the same rows, and a quotation mark that opens there and is not closed gives none.
 
-use tallyd::cli::csv::{CsvColumns, CsvRefusal, CsvRow, parse_rows};
+use crate::cli::csv::{CsvColumns, CsvRefusal, CsvRow, parse_rows};
 
 const COLUMNS: CsvColumns = CsvColumns { required: &["sku", "quantity"], optional: &["note"] };
 

@@ -6,15 +6,15 @@
 //! record). A wait lies between a second and a day.
 
 use super::choices::Choices;
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, ParsedRequest};
+use crate::client::{
+    CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
+};
+use crate::model::{CallEffect, LineItemId, Month, Operation, OrderId, ShipmentId, StorefrontId, Timestamp};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tallyd::client::wire::{self, DecodedAnswer, MalformedBody, ParsedRequest};
-use tallyd::client::{
-    CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
-};
-use tallyd::model::{CallEffect, LineItemId, Month, Operation, OrderId, ShipmentId, StorefrontId, Timestamp};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const STATUSES: [u16; 16] = [200, 200, 200, 200, 201, 204, 302, 400, 401, 403, 404, 408, 413, 429, 500, 503];

@@ -9,15 +9,15 @@ mod lists;
 mod shipping;
 mod stock;
 
-use crate::contract_support::Exchange;
-use serde_json::Value;
-use std::time::Duration;
-use tallyd::client::wire::{self, *};
-use tallyd::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
-use tallyd::model::{
+use crate::client::wire::{self, *};
+use crate::client::{CallReply, PlatformRequest, ThrottleKind, Verdict};
+use crate::it::contract_support::Exchange;
+use crate::model::{
     LineItemId, OrderId, ProductId, Quantity, ShipmentId, ShipmentItemId, Sku, StorefrontId, Timestamp,
     WarehouseId,
 };
+use serde_json::Value;
+use std::time::Duration;
 
 type Build = fn(&Exchange) -> Result<PlatformRequest, InvalidRequest>;
 

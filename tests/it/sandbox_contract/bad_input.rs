@@ -2,8 +2,8 @@
 //!
 //! Any invalid input gets a 4xx with a `Message`, and the sandbox goes on.
 
+use crate::sandbox::SandboxOptions;
 use serde_json::json;
-use tallyd::sandbox::SandboxOptions;
 
 use super::support::{
     BALANCES, CREATE_SHIPMENTS, INVENTORY, ORDER_LINES, PRODUCTS, Shop, TRACKING, UPDATE, WAREHOUSES,

@@ -93,7 +93,7 @@ async fn what_makes_no_sense_is_refused_with_a_message() {
 
 #[tokio::test]
 async fn it_needs_no_key_and_is_neither_counted_nor_delayed() {
-    let options = tallyd::sandbox::SandboxOptions {
+    let options = crate::sandbox::SandboxOptions {
         calls_per_minute: 1,
         latency_ms: 5_000,
         ..super::support::options()

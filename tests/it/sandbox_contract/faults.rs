@@ -95,7 +95,7 @@ async fn a_truncated_body_is_shorter_than_its_content_length_says() {
 
 #[tokio::test]
 async fn a_large_body_is_cut_where_it_was_said() {
-    let shop = Shop::with(tallyd::sandbox::SandboxOptions { skus: 2_000, ..super::support::options() }).await;
+    let shop = Shop::with(crate::sandbox::SandboxOptions { skus: 2_000, ..super::support::options() }).await;
     let body = json!({ "skus": shop.sandbox.all_skus().await.expect("skus") }).to_string();
     fault(
         &shop,
@@ -128,8 +128,7 @@ async fn a_probability_is_drawn_from_the_seed() {
 #[tokio::test]
 async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
     let shop =
-        Shop::with(tallyd::sandbox::SandboxOptions { calls_per_minute: 1, ..super::support::options() })
-            .await;
+        Shop::with(crate::sandbox::SandboxOptions { calls_per_minute: 1, ..super::support::options() }).await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 500, "Times": 2 })).await;
     shop.get_as("unknown", WORK_QUEUE).await.message(403);
     shop.get(WORK_QUEUE).await.message(500);
@@ -141,7 +140,7 @@ async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
 #[tokio::test]
 async fn an_injected_400_counts_as_a_bad_request() {
     let shop =
-        Shop::with(tallyd::sandbox::SandboxOptions { bad_requests_per_day: 1, ..super::support::options() })
+        Shop::with(crate::sandbox::SandboxOptions { bad_requests_per_day: 1, ..super::support::options() })
             .await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 400, "Times": 1 })).await;
     shop.get(WORK_QUEUE).await.message(400);

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::sandbox::SandboxOptions;
 use serde_json::{Value, json};
-use tallyd::sandbox::SandboxOptions;
 
 use super::support::{BALANCES, ORDER_LINES, Shop, options};
 

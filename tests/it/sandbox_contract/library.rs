@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tallyd::sandbox::{SandboxClock, SandboxCore, SandboxError, SandboxOptions, start_sandbox};
+use crate::sandbox::{SandboxClock, SandboxCore, SandboxError, SandboxOptions, start_sandbox};
 
 use super::support::{Shop, UPDATE, WORK_QUEUE, exchange, id, keys, options, parse, request, status};
 

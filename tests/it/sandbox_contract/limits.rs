@@ -1,7 +1,7 @@
 //! "Limits": the three throttles, each with its own answer.
 
+use crate::sandbox::SandboxOptions;
 use serde_json::json;
-use tallyd::sandbox::SandboxOptions;
 use tokio::task::JoinHandle;
 
 use super::support::{

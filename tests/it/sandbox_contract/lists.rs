@@ -70,8 +70,7 @@ async fn pages_follow_each_other_without_gap_or_overlap() {
 #[tokio::test]
 async fn a_page_has_25_entries_unless_told_and_never_more_than_200() {
     let shop =
-        Shop::with(tallyd::sandbox::SandboxOptions { calls_per_minute: 0, ..super::support::options() })
-            .await;
+        Shop::with(crate::sandbox::SandboxOptions { calls_per_minute: 0, ..super::support::options() }).await;
     for number in 0..200 {
         shop.post(WAREHOUSES, &json!({ "Name": format!("Hall {number}") })).await.data();
     }

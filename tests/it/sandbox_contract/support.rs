@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use crate::sandbox::{Sandbox, SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions, start_sandbox};
 use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
-use tallyd::sandbox::{Sandbox, SandboxAnswer, SandboxClock, SandboxCore, SandboxOptions, start_sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

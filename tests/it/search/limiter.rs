@@ -12,6 +12,12 @@
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
+use crate::limiter::{
+    Limiter, LimiterClosed, LimiterSettings, LimiterState, PacePayment, PastReservation, Permit,
+    PersistedState, QuotaOutcome,
+};
+use crate::model::time::SleepFuture;
+use crate::model::{Clock, Lane, Moment, Operation, Timestamp};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -20,12 +26,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tallyd::limiter::{
-    Limiter, LimiterClosed, LimiterSettings, LimiterState, PacePayment, PastReservation, Permit,
-    PersistedState, QuotaOutcome,
-};
-use tallyd::model::time::SleepFuture;
-use tallyd::model::{Clock, Lane, Moment, Operation, Timestamp};
 
 /// Limits of the account: calls in any minute, calls of an operation at once, and calls reserved from bulk
 /// calls.

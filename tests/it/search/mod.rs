@@ -19,13 +19,13 @@ mod outbox;
 mod runs;
 mod shown;
 
+use crate::model::{Lane, Operation};
+use crate::outbox::ChangeKind;
 use explorer::{Explored, Machine, Violation, explore};
 use limiter::Callers;
 use outbox::{Changes, Fault};
 use runs::Jobs;
 use std::time::Instant;
-use tallyd::model::{Lane, Operation};
-use tallyd::outbox::ChangeKind;
 
 const STATES_MAX: usize = 5_000_000;
 

@@ -11,17 +11,17 @@
 //! may decide at any time.
 
 use super::explorer::Machine;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use tallyd::client::wire::{WriteOutcome, decode_created_shipments, decode_product_answer, decode_update};
-use tallyd::client::{FailureKind, PlatformResponse, TransportError, Verdict, WasSent, classify_outcome};
-use tallyd::model::{LineItemId, Operation, OrderId, OrderLine, Quantity, ShipmentId, Timestamp};
-use tallyd::outbox::{
+use crate::client::wire::{WriteOutcome, decode_created_shipments, decode_product_answer, decode_update};
+use crate::client::{FailureKind, PlatformResponse, TransportError, Verdict, WasSent, classify_outcome};
+use crate::model::{LineItemId, Operation, OrderId, OrderLine, Quantity, ShipmentId, Timestamp};
+use crate::outbox::{
     ChangeKind, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep, ShipmentCreate, ShipmentLine,
 };
-use tallyd::reconcile::in_doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, settle_write};
-use tallyd::reconcile::shipments::{ClaimedLine, OrderFact};
-use tallyd::reconcile::{ChangePlan, creates, shipments};
+use crate::reconcile::in_doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, settle_write};
+use crate::reconcile::shipments::{ClaimedLine, OrderFact};
+use crate::reconcile::{ChangePlan, creates, shipments};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const STEP: Duration = Duration::from_secs(300);
 /// Number of steps after which an outstanding request never arrives.
@@ -367,7 +367,7 @@ impl Changes {
 
     /// Decodes an answer of the expected form with the product's decoder.
     fn told(&self, body: &[u8]) -> (ChangeState, Option<Reason>) {
-        use tallyd::client::wire::UpdateStatus;
+        use crate::client::wire::UpdateStatus;
         let outcome = match self.kind {
             ChangeKind::ShipmentCreate => {
                 decode_created_shipments(body).ok().and_then(|answer| Some(answer.records.first()?.outcome()))

@@ -8,16 +8,16 @@
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
-use crate::support::cluster;
+use crate::daemon::JobSlots;
+use crate::it::support::cluster;
+use crate::journal::RunOutcome;
+use crate::model::time::whole_millis;
+use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp};
+use crate::store::{DatabaseLock, Durability, Store};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
-use tallyd::daemon::JobSlots;
-use tallyd::journal::RunOutcome;
-use tallyd::model::time::whole_millis;
-use tallyd::model::{JobKind, Moment, RunId, RunTrigger, Timestamp};
-use tallyd::store::{DatabaseLock, Durability, Store};
 use tokio::runtime::Runtime;
 
 /// A push, which changes trigger, and a poll, which a schedule triggers.
