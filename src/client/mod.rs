@@ -1,7 +1,6 @@
 //! Client of the platform: the only module that knows its JSON over HTTP.
 //!
-//! A function of [`wire`] builds a call and refuses requests that the platform would answer with 400.
-//! [`Client::send`] sends the call once and classifies its outcome once, as a [`Verdict`]. A decoder of
+//! A function of [`wire`] builds a call. [`Client::send`] sends the call once and classifies its outcome once, as a [`Verdict`]. A decoder of
 //! [`wire`] reads an accepted body. Nothing here retries, waits for quota or keeps state; the limiter and the
 //! jobs do, and they match the verdict, never a status code.
 //!

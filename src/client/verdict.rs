@@ -22,14 +22,6 @@ use crate::model::{CallEffect, Operation, Timestamp};
 use chrono::DateTime;
 use std::time::Duration;
 
-/// Shortest wait for a `Retry-After`, because a date just passed must not cause a tight loop; the limiter
-/// keeps both limits too.
-const WAIT_MIN: Duration = Duration::from_secs(1);
-/// Wait for an unreadable `Retry-After`: the length of the rate window.
-const WAIT_UNREADABLE: Duration = Duration::from_secs(60);
-/// Largest number of seconds accepted: a year.
-const SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// An answer with the expected outer shape. A write's answer may still
@@ -107,21 +99,16 @@ fn classify_refusal(
     })
 }
 
-/// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h. An
-/// unreadable one, or more than a year, gives 60 s: a senseless number must not stop the account for a day.
+/// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h, because a date
+/// just passed must not cause a tight loop. An unreadable one gives 60 s, the length of the rate window.
 pub(crate) fn parse_retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
-    let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse()
-            .ok()
-            .filter(|seconds| *seconds <= SECONDS_MAX)
-            .map_or(WAIT_UNREADABLE, Duration::from_secs)
-    } else if let Ok(date) = DateTime::parse_from_rfc2822(text) {
-        Timestamp(date.timestamp_millis()).duration_since(now)
-    } else {
-        WAIT_UNREADABLE
-    };
-    wait.clamp(WAIT_MIN, DAY)
+    let seconds = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let date = || DateTime::parse_from_rfc2822(text).ok();
+    let until = || date().map(|date| Timestamp(date.timestamp_millis()).duration_since(now));
+    let wait = seconds.or_else(until).unwrap_or(Duration::from_mins(1));
+    wait.clamp(Duration::from_secs(1), DAY)
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub(crate) async fn ask_page(
 ) -> Result<AskedPage, JobError> {
     let has_witnesses = !witnesses.is_empty();
     let requested: Vec<Sku> = page.iter().cloned().chain(witnesses).collect();
-    let request = wire::get_product_balances(&requested)?;
+    let request = wire::get_product_balances(&requested);
     let answer = origin.context.read_once(origin.run, origin.lane, request).await?;
     Ok(AskedPage { answer, requested, has_witnesses })
 }

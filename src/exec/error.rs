@@ -1,6 +1,6 @@
 //! Error of a run.
 
-use crate::client::wire::{InvalidRequest, MalformedBody};
+use crate::client::wire::MalformedBody;
 use crate::projection::ProjectionError;
 use crate::store::StoreError;
 
@@ -77,12 +77,6 @@ impl From<ProjectionError> for JobError {
 
 impl From<MalformedBody> for JobError {
     fn from(error: MalformedBody) -> Self {
-        Self::Implausible(error.to_string())
-    }
-}
-
-impl From<InvalidRequest> for JobError {
-    fn from(error: InvalidRequest) -> Self {
         Self::Implausible(error.to_string())
     }
 }

@@ -7,14 +7,14 @@
 
 use crate::client::wire::{self, MalformedBody, ParsedRequest};
 use crate::journal::ExchangeOutcome;
-use crate::model::{ExchangeId, Position, Timestamp};
+use crate::model::{ExchangeId, Operation, Position, Timestamp};
 use crate::projection::{self, ProjectionError};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEntry, PlatformList, StoreError, WriteTransaction};
 use ExchangeOutcome::{NotSent, Refused, Rejected, Throttled};
 
 /// Version of the projection with its records and decoders (docs/rules.md 21). It must grow with each change
 /// after which the same journal leads to other facts; `upgrade.rs` then begins behind a snapshot.
-pub(crate) const PROJECTION_VERSION: i64 = 10;
+pub(crate) const PROJECTION_VERSION: i64 = 11;
 
 pub(super) async fn apply_entry(
     write: &mut WriteTransaction,
@@ -64,9 +64,9 @@ pub(super) async fn apply_again(
 
 fn parse_request(begun: &ExchangeDetail) -> Result<ParsedRequest, ProjectionError> {
     let ExchangeRow { operation, target, .. } = &begun.exchange;
-    let unknown = |_| StoreError::UnknownValue("an operation", operation.clone());
+    let unknown = || StoreError::UnknownValue("an operation", operation.clone());
     let body = begun.request_body()?.unwrap_or_default();
-    ParsedRequest::parse_request(operation.parse().map_err(unknown)?, target, &body)
+    ParsedRequest::parse_request(Operation::from_code(operation).ok_or_else(unknown)?, target, &body)
         .map_err(|why| damaged_exchange(begun, &why))
 }
 
@@ -182,7 +182,7 @@ async fn apply_read_answer(
             projection::project_business_health(write, id, at, &wire::decode_business_health(body)?).await?;
         }
         ParsedRequest::WorkQueue => {
-            projection::project_work_queue(write, id, at, &wire::decode_work_queue(body)?).await?;
+            write.mirror_work_queue(id, at, &wire::decode_work_queue(body)?).await?;
         }
         ParsedRequest::Warehouses => {
             let page = wire::decode_warehouses(body)?;

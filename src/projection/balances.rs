@@ -36,7 +36,7 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
     if decoded.parked.is_empty() {
         return (Vec::new(), false);
     }
-    // A record with one parked part is among the read ones.
+    // Of two records of a SKU, one may be readable.
     let came: BTreeSet<&str> = decoded.records.iter().map(|record| record.sku.as_str()).collect();
     let (mut skus, mut hides) = (Vec::new(), false);
     for parked in &decoded.parked {
@@ -68,6 +68,6 @@ fn balance_fact(balance: ProductBalance<'_>) -> BalanceFact<'_> {
         upc: balance.upc,
         total: balance.quantity_on_hand,
         stock_levels: levels.collect(),
-        is_whole: balance.warehouses_parked == 0,
+        is_whole: true,
     }
 }

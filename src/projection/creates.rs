@@ -3,9 +3,7 @@
 use super::kits::product_fact;
 use super::orders::shipment_item_row;
 use super::project_balances;
-use crate::client::wire::{
-    self, CreatedShipment, DecodedAnswer, ProductWarehouse, Shipment, ShipmentStatus, Warehouse, WriteOutcome,
-};
+use crate::client::wire::{self, DecodedAnswer, ProductWarehouse, Shipment, Warehouse, WriteAnswer};
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
 use crate::store::{
     BalanceFact, BalancePage, PlatformList, ShipmentFact, StockLevelFact, StoreError, WriteTransaction,
@@ -13,14 +11,17 @@ use crate::store::{
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
-pub(crate) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Option<&CreatedShipment> {
+pub(crate) fn shipment_record(
+    records: &[WriteAnswer<Shipment>],
+    order: OrderId,
+) -> Option<&WriteAnswer<Shipment>> {
     let mut found = records.iter().filter(|record| record.order_id() == Some(order));
     found.next().filter(|_| found.next().is_none())
 }
 
 /// Returns the created shipment of an order's record, unless it or its items name another.
-pub(crate) fn created_shipment(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
-    let made = record.shipment.as_ref().filter(|_| record.outcome() == WriteOutcome::Done)?;
+pub(crate) fn created_shipment(record: &WriteAnswer<Shipment>, order: OrderId) -> Option<&Shipment> {
+    let made = record.applied_record()?;
     let is_asked = made.order_id().is_none_or(|named| named == order);
     (is_asked && made.items.iter().all(|item| item.is_of(made.id))).then_some(made)
 }
@@ -32,7 +33,7 @@ pub(crate) async fn project_created_shipments(
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     orders: &[OrderId],
-    records: &[CreatedShipment],
+    records: &[WriteAnswer<Shipment>],
 ) -> Result<(), StoreError> {
     for order in orders {
         let record = shipment_record(records, *order);
@@ -41,7 +42,7 @@ pub(crate) async fn project_created_shipments(
             id: made.id,
             order_id: made.order_id().or(Some(*order)),
             number: made.number.clone(),
-            status: made.status().map(status_text),
+            status: made.status().map(str::to_owned),
             warehouse_id: made.fulfillment_warehouse_id,
             items: made.items.iter().map(shipment_item_row).collect(),
             is_complete: !made.items.is_empty(),
@@ -112,14 +113,4 @@ fn level_balance(link: &ProductWarehouse) -> Option<StockLevelFact<'_>> {
         is_active: link.is_active,
         include_in_sync: link.include_in_sync,
     })
-}
-
-fn status_text(status: ShipmentStatus) -> String {
-    match status {
-        ShipmentStatus::Cancelled => "Cancelled".into(),
-        ShipmentStatus::PartiallyShipped => "PartiallyShipped".into(),
-        ShipmentStatus::Shipped => "Shipped".into(),
-        ShipmentStatus::Unshipped => "Unshipped".into(),
-        ShipmentStatus::Unknown(status) => status,
-    }
 }

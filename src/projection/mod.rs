@@ -31,7 +31,7 @@ pub(crate) use kits::project_kit_components;
 pub(crate) use lists::project_list;
 pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
 pub use replay::{JournalReplay, ReplayReport};
-pub(crate) use reports::{project_business_health, project_top_selling, project_work_queue};
+pub(crate) use reports::{project_business_health, project_top_selling};
 pub(crate) use upgrade::upgrade_projection;
 pub(crate) use writes::{
     ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,

@@ -1,9 +1,9 @@
 //! Projection of the reports by month. The payload of a month is kept whole, so that two reads can be compared.
 
 use super::park_records;
-use crate::client::wire::{DecodedAnswer, HealthMonth, TopSeller, WorkQueue};
+use crate::client::wire::{DecodedAnswer, HealthMonth, TopSeller};
 use crate::model::{ExchangeId, Month, Sku, Timestamp};
-use crate::store::{MonthlyReport, StoreError, WorkQueueDifference, WriteTransaction};
+use crate::store::{MonthlyReport, StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
 /// Projects the top-selling products of a month. Returns 1 if the payload changed. Their SKUs become
@@ -36,14 +36,4 @@ pub(crate) async fn project_business_health(
     let months = page.records.iter().filter_map(|record| Some((record.calendar_month()?, json!(record))));
     let months: Vec<(Month, Value)> = months.collect();
     write.mirror_report(MonthlyReport::BusinessHealth, exchange, observed_at, &months).await
-}
-
-/// Records *Work queue*. Returns the changed counts.
-pub(crate) async fn project_work_queue(
-    write: &mut WriteTransaction,
-    exchange_id: ExchangeId,
-    observed_at: Timestamp,
-    queue: &WorkQueue,
-) -> Result<WorkQueueDifference, StoreError> {
-    write.mirror_work_queue(exchange_id, observed_at, &queue.values()).await
 }

@@ -43,12 +43,8 @@ impl ParsedQuantityAnswer {
         match wire::decode_update(body) {
             Ok(update) if update.status == UpdateStatus::Success => ParsedQuantityAnswer::Refused(Vec::new()),
             Ok(update) => {
-                let attribution = wire::attribute_messages(&update, skus);
-                if attribution.read_back {
-                    ParsedQuantityAnswer::Unclear(update.messages.join("; "))
-                } else {
-                    ParsedQuantityAnswer::Refused(attribution.refused)
-                }
+                let refused = wire::attribute_messages(&update, skus);
+                refused.map_or_else(|| Self::Unclear(update.messages.join("; ")), Self::Refused)
             }
             Err(_) => ParsedQuantityAnswer::Unclear(String::new()),
         }

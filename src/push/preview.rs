@@ -7,11 +7,11 @@
 
 use super::backlog::PushBacklog;
 use super::batch::{pack_writes, skus_to_read, witnesses_of};
+use super::brake;
 use super::snapshot::{
     OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels, load_new_changes,
     load_snapshot,
 };
-use super::{brake, send};
 use crate::client::{PlatformRequest, wire};
 use crate::exec::{JobError, JobSettings};
 use crate::model::{ChangeId, Moment, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
@@ -140,7 +140,7 @@ impl PushPreview {
                 let witnesses = witnesses_of(store, &stale, &skus).await?;
                 let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
                 let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
-                self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus)?, changes });
+                self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus), changes });
                 for work in &stale {
                     unread.remove(&work.stock_level);
                 }
@@ -167,7 +167,7 @@ impl PushPreview {
             entries.push(entry);
         }
         let changes = call.iter().flat_map(|work| work.plan.completed_changes()).collect();
-        self.requests.push(PlannedRequest { request: send::update_request(&entries)?, changes });
+        self.requests.push(PlannedRequest { request: wire::update_quantity_on_hand(&entries), changes });
         Ok(())
     }
 

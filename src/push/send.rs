@@ -5,7 +5,6 @@ use super::refusal::{SentCall, SentEffect};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
-use crate::client::PlatformRequest;
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
@@ -116,7 +115,7 @@ async fn send_entries(
     let claim = ClaimedCall {
         run: call.run,
         lane: call.lane,
-        request: update_request(&updates)?,
+        request: wire::update_quantity_on_hand(&updates),
         changes: &changes,
         stock_levels: &writes,
         planned: &planned,
@@ -186,11 +185,6 @@ async fn refresh_facts(
     let PageRead::Recorded(page) = page else { return Ok(false) };
     call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), page.answer.id)));
     Ok(true)
-}
-
-pub(super) fn update_request(entries: &[wire::QuantityUpdate]) -> Result<PlatformRequest, JobError> {
-    wire::update_quantity_on_hand(entries)
-        .map_err(|why| JobError::Implausible(format!("tallyd packed an invalid call: {why}")))
 }
 
 /// Returns true if the fact of every planned write still serves it.

@@ -80,17 +80,14 @@ fn level_sku(case: &InDoubtCase) -> Option<&Sku> {
 }
 
 /// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or
-/// [`NOT_RETURNED`]. `None` if the product was read only in part, or may be among the unreadable records.
+/// [`NOT_RETURNED`]. `None` if the product may be among the unreadable records.
 fn level_result(case: &InDoubtCase, decoded: &DecodedAnswer<ProductBalance<'_>>) -> Option<Value> {
     let InDoubtRequest::Quantity { sku, write, .. } = &case.request else { return None };
     let Some(product) = decoded.records.iter().find(|product| product.sku == *sku) else {
         return decoded.parked.is_empty().then(|| json!(NOT_RETURNED));
     };
     let level = product.warehouses.iter().find(|level| level.warehouse_id.0 == write.warehouse_id);
-    match level {
-        Some(level) => Some(json!(level.quantity_on_hand)),
-        None => (product.warehouses_parked == 0).then_some(Value::Null),
-    }
+    Some(json!(level.map(|level| level.quantity_on_hand)))
 }
 
 async fn check_case(origin: ReadOrigin<'_>, case: &InDoubtCase) -> Result<u64, JobError> {

@@ -19,7 +19,7 @@ pub(crate) async fn find_products(
 ) -> Result<Vec<String>, JobError> {
     let mut found = Vec::new();
     for page in ids.chunks(context.settings().skus_per_call) {
-        let request = wire::get_products(by, page)?;
+        let request = wire::get_products(by, page);
         let origin = ReadOrigin { context, run, lane: Lane::Operator };
         let answer = origin.read_within(READ_ATTEMPTS, "the products", &request).await?;
         let products = balances::record_products(context, &answer).await?;

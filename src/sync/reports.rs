@@ -62,7 +62,7 @@ pub(crate) async fn run_work_queue(context: &JobContext, run: RunId) -> Result<R
     let origin = ReadOrigin { context, run, lane: Lane::Poll };
     let (answer, queue) = origin.read_decoded(READ_ATTEMPTS, "the work queue", &request, decode).await?;
     let mut write = context.begin_recording(&answer).await?;
-    let moved = projection::project_work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
+    let moved = write.mirror_work_queue(answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
     let summary = if moved.any_differs { "the counts changed" } else { "no count changed" };
     let mut report = RunReport::ok(summary).with_effect(moved.any_differs);

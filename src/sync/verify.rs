@@ -118,7 +118,7 @@ impl VerifyReport {
         run: RunId,
         requested: &[Sku],
     ) -> Result<bool, JobError> {
-        let request = wire::get_product_balances(requested)?;
+        let request = wire::get_product_balances(requested);
         let answer = context.read_once(run, Lane::Poll, request).await?;
         context.exchange_end_ignored(&answer).await?;
         if answer.reply.verdict != Verdict::Accepted {

@@ -109,7 +109,7 @@ async fn judged(settings: &HttpSettings, request: PlatformRequest) -> CallReply 
 fn write_request() -> PlatformRequest {
     let sku = Sku::new("A").unwrap();
     let update = wire::QuantityUpdate { sku, quantity: Quantity(1), warehouse_id: WarehouseId(7) };
-    wire::update_quantity_on_hand(&[update]).unwrap()
+    wire::update_quantity_on_hand(&[update])
 }
 
 const BALANCES: &str = r#"[{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":3}]}]"#;
@@ -121,7 +121,7 @@ async fn keys_names_and_body_are_sent_as_configured() {
     settings.base_url += "/gateway/v1/";
     settings.headers.integration_key = "X-Company-Key".into();
     settings.application_id = Some("app-9".into());
-    let request = wire::get_product_balances(&[Sku::new("A").unwrap()]).unwrap();
+    let request = wire::get_product_balances(&[Sku::new("A").unwrap()]);
     let reply = judged(&settings, request).await;
     assert_eq!(reply.verdict, Verdict::Accepted);
     assert_eq!(reply.body, BALANCES.as_bytes());

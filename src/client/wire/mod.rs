@@ -1,9 +1,9 @@
 //! Requests and answers of the platform's twenty operations, one file per subject.
 //!
-//! Each operation has a function that builds its [`Request`](super::PlatformRequest) and refuses with
-//! [`InvalidRequest`] what the platform would answer with 400. A `decode_…` function reads the body of an
-//! accepted answer. Structs hold the stored fields. Unknown fields are ignored, and unknown enumeration
-//! values are kept. Names in italics are sections of docs/interface.md.
+//! Each operation has a function that builds its [`Request`](super::PlatformRequest). The content is not checked
+//! here: the outbox parses the bodies of changes strictly, and the plans name what they send. A `decode_…` function
+//! reads the body of an accepted answer. Structs hold the stored fields. Unknown fields are ignored, and unknown
+//! enumeration values are kept. Names in italics are sections of docs/interface.md.
 
 mod attribution;
 mod balances;
@@ -24,8 +24,8 @@ pub use balances::*;
 pub(super) use codec::Envelope;
 #[cfg(test)]
 pub(crate) use codec::PageInfo;
-pub use codec::{DecodedAnswer, InvalidRequest, MalformedBody, PageParams, WriteOutcome};
-pub(crate) use codec::{ParkedRecord, WriteAnswer};
+pub(crate) use codec::WriteAnswer;
+pub use codec::{DecodedAnswer, MalformedBody, PageParams, WriteOutcome};
 pub use orders::*;
 pub use parsed_request::ParsedRequest;
 pub use products::*;

@@ -85,7 +85,7 @@ pub fn decode_order_line_items(
     asked: OrderId,
 ) -> Result<DecodedAnswer<OrderLineItem>, MalformedBody> {
     let is_asked = |line: &OrderLineItem| line.order_id.is_none_or(|order| order == asked);
-    decode_list_once("the order's line items", body, |line| line.id.0, is_asked)
+    decode_list_once("the order's line items", body, |line| &line.id, is_asked)
 }
 
 pub fn decode_allocations(
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(decoded.records.iter().map(|line| line.id).collect::<Vec<_>>(), [LineItemId(2)]);
         let parked = decoded.parked.iter().map(|parked| (parked.index, parked.subject()));
         let named = |id: i64| Some(format!("OrderLineItemId {id}"));
-        assert_eq!(parked.collect::<Vec<_>>(), [(4, named(3)), (0, named(1)), (2, named(1))]);
+        assert_eq!(parked.collect::<Vec<_>>(), [(0, named(1)), (2, named(1)), (4, named(3))]);
     }
 
     #[test]

@@ -3,10 +3,13 @@
 //! *Work queue* is cheap and has no parameters, so it is also the probe that proves a key
 //! (docs/rules.md 11).
 
-use super::codec::{DecodedAnswer, MalformedBody, PageParams, decode_list, lenient};
+use super::codec::lenient::{self, FromLoose};
+use super::codec::{DecodedAnswer, MalformedBody, PageParams, decode_list};
 use crate::client::PlatformRequest;
 use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
 
 /// Product among the ten best sellers of a month (*TopSellingProduct*). Its JSON is that of the stored report.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -94,63 +97,38 @@ pub fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>,
     decode_list("the business health", body, |record: &HealthMonth| record.calendar_month().is_some())
 }
 
-macro_rules! counts {
-    ($($field:ident = $name:literal),+ $(,)?) => {
-        /// Counts of *WorkQueue*; `None` if the answer lacks one.
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-        pub struct WorkQueue {
-            $(
-                #[doc = concat!("`", $name, "`")]
-                #[serde(rename = $name, default, deserialize_with = "lenient::opt")]
-                pub $field: Option<i64>,
-            )+
-            #[serde(rename = "QueuedListings", default, deserialize_with = "lenient::opt")]
-            pub queued_listings: Option<i64>,
-            #[serde(rename = "queuedListings", default, deserialize_with = "lenient::opt")]
-            queued_listings_as_in_the_sample: Option<i64>,
-        }
-
-        impl WorkQueue {
-            /// Returns the counts that are present, by the interface's names.
-            pub fn counts(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
-                let all = [$(($name, self.$field),)+ ("QueuedListings", self.queued_listings)];
-                all.into_iter().filter_map(|(name, count)| Some((name, count?)))
-            }
-
-            /// Returns the twelve counts in the interface's order.
-            pub(crate) fn values(&self) -> [Option<i64>; 12] {
-                [$(self.$field,)+ self.queued_listings]
-            }
-        }
-    };
-}
-
-counts! {
-    new_purchase_orders = "NewPurchaseOrders",
-    submitted_purchase_orders = "SubmittedPurchaseOrders",
-    partially_received_purchase_orders = "PartiallyReceivedPurchaseOrders",
-    open_work_orders = "OpenWorkOrders",
-    awaiting_payment_sales_orders = "AwaitingPaymentSalesOrders",
-    paid_in_process_sales_orders = "PaidInProcessSalesOrders",
-    cancelled_sales_orders = "CancelledSalesOrders",
-    paid_ready_to_ship_sales_orders = "PaidReadyToShipSalesOrders",
-    low_inventory_products = "LowInventoryProducts",
-    unshipped_sales_orders = "UnShippedSalesOrders",
-    unshipped_drop_ship_orders = "UnshippedDropShipOrders",
-}
+/// Counts of *WorkQueue*, in the interface's order.
+const COUNTS: [&str; 12] = [
+    "NewPurchaseOrders",
+    "SubmittedPurchaseOrders",
+    "PartiallyReceivedPurchaseOrders",
+    "OpenWorkOrders",
+    "AwaitingPaymentSalesOrders",
+    "PaidInProcessSalesOrders",
+    "CancelledSalesOrders",
+    "PaidReadyToShipSalesOrders",
+    "LowInventoryProducts",
+    "UnShippedSalesOrders",
+    "UnshippedDropShipOrders",
+    "QueuedListings",
+];
 
 pub fn work_queue() -> PlatformRequest {
     PlatformRequest::new(Operation::WorkQueue)
 }
 
-/// Reads the answer of *Work queue*, which has no envelope. An object without any of the counts is refused.
-pub fn decode_work_queue(body: &[u8]) -> Result<WorkQueue, MalformedBody> {
-    const WHAT: &str = "the work queue";
-    let mut counts: WorkQueue =
-        serde_json::from_slice(body).map_err(|error| MalformedBody::new(WHAT, error))?;
-    counts.queued_listings = counts.queued_listings.or(counts.queued_listings_as_in_the_sample.take());
-    if counts.counts().next().is_none() {
-        return Err(MalformedBody::new(WHAT, "it has none of the documented counts"));
+/// Reads the answer of *Work queue*, which has no envelope: the counts in the interface's order; `None`: the answer
+/// lacks the count. An object without any of them is refused.
+pub fn decode_work_queue(body: &[u8]) -> Result<[Option<i64>; 12], MalformedBody> {
+    let what = "the work queue";
+    let fields: HashMap<String, &RawValue> =
+        serde_json::from_slice(body).map_err(|error| MalformedBody::new(what, error))?;
+    let count = |name: &str| i64::from_loose(serde_json::from_str(fields.get(name)?.get()).ok()?);
+    let mut counts = COUNTS.map(count);
+    // The interface's sample spells the last one so.
+    counts[11] = counts[11].or_else(|| count("queuedListings"));
+    if counts.iter().all(Option::is_none) {
+        return Err(MalformedBody::new(what, "it has none of the documented counts"));
     }
     Ok(counts)
 }
@@ -199,7 +177,7 @@ mod tests {
             r#"{"QueuedListings":3,"queuedListings":9}"#,
         ] {
             let counts = decode_work_queue(body.as_bytes()).unwrap();
-            assert_eq!(counts.counts().collect::<Vec<_>>(), [("QueuedListings", 3)], "{body}");
+            assert_eq!((counts[11], counts.iter().flatten().count()), (Some(3), 1), "{body}");
         }
     }
 
@@ -209,6 +187,6 @@ mod tests {
             assert!(decode_work_queue(body.as_bytes()).is_err(), "{body}");
         }
         let counts = decode_work_queue(br#"{"OpenWorkOrders":0,"CancelledSalesOrders":null}"#).unwrap();
-        assert_eq!(counts.counts().collect::<Vec<_>>(), [("OpenWorkOrders", 0)]);
+        assert_eq!((counts[3], counts.iter().flatten().count()), (Some(0), 1));
     }
 }

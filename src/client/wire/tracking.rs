@@ -3,11 +3,10 @@
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
 use super::codec::{RequestEcho, decode_list, lenient};
-use super::{DecodedAnswer, InvalidRequest, MalformedBody, WriteOutcome};
+use super::{DecodedAnswer, MalformedBody, WriteOutcome};
 use crate::client::PlatformRequest;
-use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
+use crate::model::{Operation, ShipmentId, ShipmentItemId};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 
 /// Tracking of one shipment. Dates are texts, sent as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,56 +42,9 @@ pub struct ShipmentItemTracking {
     pub estimated_delivery_date: Option<String>,
 }
 
-/// Requests the storage of tracking (*Submit tracking info*). Refuses an empty call, a shipment or item that
-/// occurs twice, a submission without items, an item without any number, and an invalid date.
-pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<PlatformRequest, InvalidRequest> {
-    let mut seen = HashSet::new();
-    if submissions.is_empty() {
-        return Err(invalid("the list", "is empty; name at least one shipment"));
-    }
-    for (index, submission) in submissions.iter().enumerate() {
-        if !seen.insert(submission.shipment_id) {
-            return Err(invalid(format!("[{index}].ShipmentId"), "occurs twice; put it into another call"));
-        }
-        check_submission(&format!("[{index}]"), submission)?;
-    }
-    Ok(PlatformRequest::new(Operation::SubmitTracking).with_json(&submissions))
-}
-
-fn check_submission(at: &str, submission: &TrackingSubmission) -> Result<(), InvalidRequest> {
-    if submission.lines.is_empty() {
-        return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
-    }
-    check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
-    let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
-    let mut seen = HashSet::new();
-    for (index, line) in submission.lines.iter().enumerate() {
-        let at = format!("{at}.LineItems[{index}]");
-        if !seen.insert(line.item_id) {
-            return Err(invalid(format!("{at}.LineItemId"), "occurs twice; one item has one number"));
-        }
-        if !is_number(&line.tracking_number) && !is_number(&submission.tracking_number) {
-            return Err(invalid(
-                format!("{at}.TrackingNumber"),
-                "is missing, and the shipment has none to fall back to",
-            ));
-        }
-        check_date(format!("{at}.EstimatedDeliveryDate"), line.estimated_delivery_date.as_deref())?;
-    }
-    Ok(())
-}
-
-fn check_date(field: String, date: Option<&str>) -> Result<(), InvalidRequest> {
-    match date {
-        Some(text) if Timestamp::parse(text).is_none() => {
-            Err(invalid(field, format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn invalid(field: impl Into<String>, why: impl Into<String>) -> InvalidRequest {
-    InvalidRequest::new(Operation::SubmitTracking, field, why)
+/// Requests the storage of tracking (*Submit tracking info*).
+pub fn submit_tracking(submissions: &[TrackingSubmission]) -> PlatformRequest {
+    PlatformRequest::new(Operation::SubmitTracking).with_json(&submissions)
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -147,26 +99,9 @@ mod tests {
 
     #[test]
     fn a_call_names_its_items_and_leaves_out_what_is_missing() {
-        let request = submit_tracking(&[submission(1, Some("T"), &[(2, None)])]).unwrap();
+        let request = submit_tracking(&[submission(1, Some("T"), &[(2, None)])]);
         let expected = br#"[{"ShipmentId":1,"CarrierId":4,"TrackingNumber":"T","ShippedDate":"2026-01-31","LineItems":[{"LineItemId":2}]}]"#;
         assert_eq!(request.body.unwrap(), expected);
-    }
-
-    #[test]
-    fn a_call_that_leaves_something_open_is_not_sent() {
-        let whole = submission(1, Some("T"), &[(2, None)]);
-        let undated = TrackingSubmission { shipped_date: Some("soon".into()), ..whole.clone() };
-        let cases = [
-            (vec![], "the list"),
-            (vec![submission(1, Some("T"), &[])], "[0].LineItems"),
-            (vec![submission(1, None, &[(2, Some("T")), (3, Some(" "))])], "[0].LineItems[1].TrackingNumber"),
-            (vec![submission(1, Some("T"), &[(2, None), (2, None)])], "[0].LineItems[1].LineItemId"),
-            (vec![whole; 2], "[1].ShipmentId"),
-            (vec![undated], "[0].ShippedDate"),
-        ];
-        for (submissions, field) in cases {
-            assert_eq!(submit_tracking(&submissions).unwrap_err().field, field);
-        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::{LookupProduct, read_products, read_templates, read_warehouses, unidentified};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, ListingTemplate, PageParams, Warehouse};
+use crate::client::wire::{self, ListingTemplate, PageParams, Warehouse};
 use crate::exec::JobError;
 use crate::exec::reads::{ReadOrigin, TimedRead};
 use crate::model::{Sku, StorefrontId, case_key, json_integer};
@@ -80,12 +80,12 @@ impl CreateBody {
     }
 
     /// Returns the first request of [`CreateBody::preflight_named`].
-    pub(crate) fn first_preflight(&self) -> Result<PlatformRequest, InvalidRequest> {
+    pub(crate) fn first_preflight(&self) -> PlatformRequest {
         match &self.thing {
             CreatedThing::Product(sku) => super::products_request(std::slice::from_ref(sku)),
-            CreatedThing::Warehouse(_) => Ok(wire::list_warehouses(PageParams::FIRST)),
+            CreatedThing::Warehouse(_) => wire::list_warehouses(PageParams::FIRST),
             CreatedThing::Template(storefront, name) => {
-                Ok(super::templates_request(*storefront, name, PageParams::FIRST))
+                super::templates_request(*storefront, name, PageParams::FIRST)
             }
         }
     }

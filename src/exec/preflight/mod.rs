@@ -9,7 +9,7 @@ use super::pager::{PagedList, unreadable_part};
 use super::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin, TimedRead};
 use super::{JobError, lists};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, DecodedAnswer, InvalidRequest, PageParams, ProductKey};
+use crate::client::wire::{self, DecodedAnswer, PageParams, ProductKey};
 use crate::model::{Operation, OrderId, OrderLine, ShipmentId, Sku, StorefrontId};
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
@@ -97,7 +97,7 @@ pub(crate) fn shown_fields(product: &wire::ProductBalance<'_>) -> ShownFields {
     fields.into_iter().filter_map(answer).collect()
 }
 
-pub(super) fn products_request(skus: &[Sku]) -> Result<PlatformRequest, InvalidRequest> {
+pub(super) fn products_request(skus: &[Sku]) -> PlatformRequest {
     let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
     wire::get_products(ProductKey::Sku, &ids)
 }
@@ -111,7 +111,7 @@ pub(crate) async fn read_products(
     skus: &[Sku],
 ) -> Result<TimedRead<Vec<LookupProduct>>, JobError> {
     let context = origin.context;
-    let request = products_request(skus)?;
+    let request = products_request(skus);
     let answer = origin.read_within(PREFLIGHT_ATTEMPTS, "the products by SKU", &request).await?;
     let decoded = context.decode_or_ignore(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = require_readable("the products by SKU", &decoded);

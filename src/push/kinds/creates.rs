@@ -8,7 +8,7 @@
 use super::entry::{CallChange, CallEntry, EntryContent, refusal_outcome, unmatched_outcome};
 use super::facts::PlanSource;
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest, MalformedBody, WriteAnswer, WriteOutcome};
+use crate::client::wire::{self, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::model::ChangeId;
@@ -79,11 +79,11 @@ fn created_record<T>(
     }
 }
 
-pub(super) fn create_request(create: &CreateBody) -> Result<PlatformRequest, InvalidRequest> {
-    let body = create.fields.clone().into();
+pub(super) fn create_request(create: &CreateBody) -> PlatformRequest {
+    let body = &create.fields;
     match create.thing {
-        CreatedThing::Product(_) => wire::create_product(&body),
-        CreatedThing::Warehouse(_) => wire::create_warehouse(&body),
-        CreatedThing::Template(..) => wire::create_listing_template(&body),
+        CreatedThing::Product(_) => wire::create_product(body),
+        CreatedThing::Warehouse(_) => wire::create_warehouse(body),
+        CreatedThing::Template(storefront, _) => wire::create_listing_template(storefront, body),
     }
 }

@@ -30,7 +30,7 @@ use self::facts::PlanSource;
 use self::tracking::MissingShipment;
 use super::claim::RecordAnswer;
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, InvalidRequest};
+use crate::client::wire;
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::model::{ChangeId, Position};
@@ -78,7 +78,7 @@ async fn plan_entry<'w>(
 }
 
 /// Returns the request of a call with these entries, which are of one kind.
-fn call_request(entries: &[CallEntry<'_>]) -> Result<PlatformRequest, InvalidRequest> {
+fn call_request(entries: &[CallEntry<'_>]) -> PlatformRequest {
     let (mut orders, mut trackings) = (Vec::new(), Vec::new());
     for entry in entries {
         match &entry.content {

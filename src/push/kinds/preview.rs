@@ -74,7 +74,7 @@ impl DeliveryPreview<'_> {
             }
             if !entries.is_empty() {
                 let changes = entries.iter().map(CallEntry::id).collect();
-                self.preview.requests.push(PlannedRequest { request: call_request(&entries)?, changes });
+                self.preview.requests.push(PlannedRequest { request: call_request(&entries), changes });
             }
         }
         Ok(self.covered.len() > before)
@@ -134,13 +134,13 @@ impl PlanSource for DeliveryPreview<'_> {
     }
 
     async fn namesakes(&mut self, id: ChangeId, create: &CreateBody) -> PlanRead<Vec<FoundRecord>> {
-        self.add_preflight(create.first_preflight()?, id);
+        self.add_preflight(create.first_preflight(), id);
         Ok(Some(TimedRead::of_stored(create.known_records(self.store).await?)))
     }
 
     /// Returns the facts with the quantities that the same push writes before the update.
     async fn product(&mut self, id: ChangeId, sku: &Sku) -> PlanRead<ProductFacts> {
-        self.add_preflight(wire::get_product_balances(std::slice::from_ref(sku))?, id);
+        self.add_preflight(wire::get_product_balances(std::slice::from_ref(sku)), id);
         let mut levels = self.store.product_stock(sku).await?;
         for level in &mut levels.stock_levels {
             let name = (sku.case_key(), WarehouseId(level.warehouse_id));

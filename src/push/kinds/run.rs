@@ -243,7 +243,7 @@ impl DeliveryRun {
             [CallEntry { content: EntryContent::Update(update), .. }] => &update.writes,
             _ => &[],
         };
-        let request = call_request(entries)?;
+        let request = call_request(entries);
         self.context.wait_until_claimable().await?;
         let permit = self.context.reserve_call(request.operation, self.lane, PacePayment::Paid).await?;
         if self.context.moment().duration_since(seen_at) > PREFLIGHT_MAX_AGE || !permit.may_send() {

@@ -2,7 +2,7 @@
 
 use super::entry::{CallChange, CallEntry, EntryContent, refusal_outcome, unmatched_outcome};
 use super::facts::PlanSource;
-use crate::client::wire::{self, CreatedShipment, WriteOutcome};
+use crate::client::wire::{self, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::exec::preflight::OrderSnapshot;
@@ -74,7 +74,7 @@ pub(super) async fn record_answer(
     entries: &[CallEntry<'_>],
 ) -> Result<Vec<ChangeOutcome>, StoreError> {
     let decoded = wire::decode_created_shipments(&answer.reply.body);
-    let records: &[CreatedShipment] = &decoded.map(|decoded| decoded.records).unwrap_or_default();
+    let records = &decoded.map(|decoded| decoded.records).unwrap_or_default();
     let order = |entry: &CallEntry<'_>| match &entry.content {
         EntryContent::Shipment(order) => Some((entry.id(), order.order_id)),
         _ => None,

@@ -6,7 +6,7 @@
 //! back, exactly the entries that the platform refused are refused.
 
 use super::choices::Choices;
-use crate::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute_messages};
+use crate::client::wire::{UpdateAnswer, UpdateStatus, attribute_messages};
 use crate::model::Sku;
 use std::collections::BTreeSet;
 
@@ -27,7 +27,9 @@ const LEADS: &[&str] = &[
     "({i}) ",
     "{i} - ",
     "Row {i}, ",
-    "{i}) ",
+    "{i}): ",
+    "[{i}]: ",
+    "#{i}: ",
 ];
 /// Ends of the message; `{s}` is the SKU of the entry.
 const REASONS: &[&str] = &[
@@ -66,10 +68,10 @@ pub(crate) fn check(data: &[u8]) {
         _ => UpdateStatus::PartialSuccess,
     };
     let found = attribute_messages(&UpdateAnswer { status, messages: messages.clone() }, &skus);
-    consistent(&found, skus.len());
-    let answer: BTreeSet<usize> = found.refused.iter().map(|(index, _)| *index).collect();
+    consistent(found.as_deref(), skus.len());
+    let answer = found.map(|found| found.into_iter().map(|(index, _)| index).collect::<BTreeSet<usize>>());
     assert!(
-        found.read_back || answer == refused,
+        answer.as_ref().is_none_or(|answer| *answer == refused),
         "{messages:?} of {skus:?}: {answer:?} instead of {refused:?}"
     );
 }
@@ -80,7 +82,7 @@ fn raw(choices: &mut Choices<'_>) {
     let statuses = [UpdateStatus::Success, UpdateStatus::PartialSuccess, UpdateStatus::Failure];
     let status = choices.of(&statuses);
     let messages = String::from_utf8_lossy(choices.rest()).split('\0').map(str::to_owned).collect();
-    consistent(&attribute_messages(&UpdateAnswer { status, messages }, &skus), skus.len());
+    consistent(attribute_messages(&UpdateAnswer { status, messages }, &skus).as_deref(), skus.len());
 }
 
 /// Returns up to five SKUs of one call, with different case keys.
@@ -96,9 +98,8 @@ fn skus(choices: &mut Choices<'_>) -> Vec<Sku> {
 }
 
 /// Asserts that each entry has a single verdict: refused, or not.
-fn consistent(found: &Attribution, entries: usize) {
-    let indexes: BTreeSet<usize> = found.refused.iter().map(|(index, _)| *index).collect();
-    assert_eq!(indexes.len(), found.refused.len(), "an entry was refused twice");
-    assert!(indexes.iter().all(|index| *index < entries), "an entry outside the call: {found:?}");
-    assert!(found.refused.is_sorted_by_key(|(index, _)| *index));
+fn consistent(found: Option<&[(usize, String)]>, entries: usize) {
+    let found = found.unwrap_or_default();
+    assert!(found.iter().all(|(index, _)| *index < entries), "an entry outside the call: {found:?}");
+    assert!(found.is_sorted_by(|(one, _), (next, _)| one < next), "an entry was refused twice: {found:?}");
 }

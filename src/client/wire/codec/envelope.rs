@@ -46,7 +46,7 @@ impl<'a> Envelope<'a> {
         self.data.map(RawValue::get).filter(|list| *list != "null").unwrap_or(none)
     }
 
-    pub(crate) fn into_answer<T>(self, records: Vec<T>, parked: Vec<ParkedRecord>) -> DecodedAnswer<T> {
+    pub(crate) fn into_answer<T>(self, (records, parked): ReadRecords<T>) -> DecodedAnswer<T> {
         DecodedAnswer { records, parked, page: self.pagination, messages: self.messages }
     }
 
@@ -163,6 +163,9 @@ impl MalformedBody {
     }
 }
 
+/// Records of a list that are used, and those that are parked.
+pub(crate) type ReadRecords<T> = (Vec<T>, Vec<ParkedRecord>);
+
 /// Reads an envelope whose `data` is a list of records of one subject: an order, a month and so on. A record
 /// that names another subject than the request is parked, because nothing is known of the one asked for.
 pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
@@ -171,62 +174,73 @@ pub(crate) fn decode_list<'a, T: Deserialize<'a>>(
     is_asked: impl Fn(&T) -> bool,
 ) -> Result<DecodedAnswer<T>, MalformedBody> {
     let envelope = Envelope::read(what, body)?;
-    if let Some(records) = read_list(envelope.list()).filter(|records: &Vec<T>| records.iter().all(&is_asked))
+    let read = read_records(what, envelope.list(), is_asked)?;
+    Ok(envelope.into_answer(read))
+}
+
+/// Reads as [`decode_list`] a list of records with ids, each of which counts once ([`read_records_once`]).
+pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq, K: Ord + Clone>(
+    what: &'static str,
+    body: &'a [u8],
+    id: fn(&T) -> &K,
+    is_asked: impl Fn(&T) -> bool,
+) -> Result<DecodedAnswer<T>, MalformedBody> {
+    let envelope = Envelope::read(what, body)?;
+    let read = read_records_once(what, envelope.list(), id, is_asked)?;
+    Ok(envelope.into_answer(read))
+}
+
+/// Reads a list, and parks each record that is unreadable or not usable. Takes text, because one UTF-8 check is
+/// faster than one for each string.
+fn read_records<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    list: &'a str,
+    is_usable: impl Fn(&T) -> bool,
+) -> Result<ReadRecords<T>, MalformedBody> {
+    if let Ok(whole) = serde_json::from_str::<Vec<LenientObject<T>>>(list)
+        && whole.iter().all(|LenientObject(record)| is_usable(record))
     {
-        return Ok(envelope.into_answer(records, Vec::new()));
+        return Ok((whole.into_iter().map(|LenientObject(record)| record).collect(), Vec::new()));
     }
+    let raws: Vec<&RawValue> = serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))?;
     let (mut records, mut parked) = (Vec::new(), Vec::new());
-    for (index, raw) in raw_records(what, envelope.list())?.into_iter().enumerate() {
+    for (index, raw) in raws.into_iter().enumerate() {
         match serde_json::from_str(raw.get()) {
-            Ok(LenientObject(record)) if is_asked(&record) => records.push(record),
+            Ok(LenientObject(record)) if is_usable(&record) => records.push(record),
             Ok(_) => parked.push(ParkedRecord::new(
                 index,
-                "it names another subject than the one asked for, or one that cannot be",
+                "it names another subject than the one asked for or one that cannot be, or differs from a record of \
+                 the same thing, which stands twice",
                 raw,
             )),
             Err(error) => parked.push(ParkedRecord::new(index, error, raw)),
         }
     }
-    Ok(envelope.into_answer(records, parked))
+    Ok((records, parked))
 }
 
-/// Reads an envelope whose `data` is a list of records of one subject, with ids. Equal records of one id
-/// count once. Differing records are parked, because none of them is known to be right.
-pub(crate) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
+/// Reads a list of records with ids. Equal records of one id count once. Differing records are parked, because none of
+/// them is known to be right.
+pub(crate) fn read_records_once<'a, T: Deserialize<'a> + PartialEq, K: Ord + Clone>(
     what: &'static str,
-    body: &'a [u8],
-    id: fn(&T) -> i64,
-    is_asked: impl Fn(&T) -> bool,
-) -> Result<DecodedAnswer<T>, MalformedBody> {
-    let mut decoded = decode_list(what, body, &is_asked)?;
-    let mut ids = BTreeSet::new();
-    if decoded.records.iter().all(|record| ids.insert(id(record))) {
-        return Ok(decoded);
-    }
-    let records = &decoded.records;
-    let differs = |one: &&T| records.iter().any(|other| id(one) == id(other) && *one != other);
-    let differing: BTreeSet<i64> = records.iter().filter(differs).map(id).collect();
+    list: &'a str,
+    id: fn(&T) -> &K,
+    is_usable: impl Fn(&T) -> bool,
+) -> Result<ReadRecords<T>, MalformedBody> {
+    let (records, parked) = read_records(what, list, &is_usable)?;
+    // An ordinary answer is sorted as the request was.
     let mut seen = BTreeSet::new();
-    decoded.records.retain(|record| !differing.contains(&id(record)) && seen.insert(id(record)));
-    for (index, raw) in raw_records(what, Envelope::read(what, body)?.list())?.into_iter().enumerate() {
-        let read = serde_json::from_str::<LenientObject<T>>(raw.get());
-        if read.is_ok_and(|LenientObject(record)| is_asked(&record) && differing.contains(&id(&record))) {
-            let why = "the answer holds it twice, and the records differ";
-            decoded.parked.push(ParkedRecord::new(index, why, raw));
-        }
+    if records.is_sorted_by(|one, next| id(one) < id(next)) || records.iter().all(|one| seen.insert(id(one)))
+    {
+        return Ok((records, parked));
     }
-    Ok(decoded)
-}
-
-/// Reads a list as a whole. Returns `None` if any of it is unreadable. Takes text, because one UTF-8 check is
-/// faster than one for each string.
-pub(crate) fn read_list<'a, T: Deserialize<'a>>(list: &'a str) -> Option<Vec<T>> {
-    let records = serde_json::from_str::<Vec<LenientObject<T>>>(list).ok()?;
-    Some(records.into_iter().map(|LenientObject(record)| record).collect())
-}
-
-pub(crate) fn raw_records<'a>(what: &'static str, list: &'a str) -> Result<Vec<&'a RawValue>, MalformedBody> {
-    serde_json::from_str(list).map_err(|error| MalformedBody::new(what, error))
+    let differs = |one: &&T| records.iter().any(|other| id(one) == id(other) && *one != other);
+    let differing: BTreeSet<K> = records.iter().filter(differs).map(id).cloned().collect();
+    let (mut records, parked) =
+        read_records(what, list, |record| is_usable(record) && !differing.contains(id(record)))?;
+    let mut seen = BTreeSet::new();
+    records.retain(|record| seen.insert(id(record).clone()));
+    Ok((records, parked))
 }
 
 #[cfg(test)]

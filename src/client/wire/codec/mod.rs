@@ -1,17 +1,16 @@
-//! Shared parts of the wire format: the shapes of answers, lenient fields, checks of requests.
+//! Shared parts of the wire format: the shapes of answers, lenient fields, pages.
 
 mod envelope;
 pub(crate) mod lenient;
 mod request;
 mod write_answer;
 
+pub(crate) use envelope::Envelope;
 #[cfg(test)]
 pub(crate) use envelope::PageInfo;
 pub use envelope::{DecodedAnswer, MalformedBody};
-pub(crate) use envelope::{Envelope, ParkedRecord};
-pub(super) use envelope::{decode_list, decode_list_once, raw_records, read_list};
-pub(super) use request::RequestFields;
-pub use request::{InvalidRequest, PageParams};
+pub(super) use envelope::{ReadRecords, decode_list, decode_list_once, read_records_once};
+pub use request::PageParams;
 pub(crate) use write_answer::WriteAnswer;
 pub use write_answer::WriteOutcome;
 pub(super) use write_answer::{RequestEcho, decode_bare, decode_enveloped};

@@ -40,8 +40,16 @@ pub(crate) struct RequestEcho {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct WriteAnswer<T> {
+    #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
+    pub(crate) request: Option<RequestEcho>,
     /// The record as it now is, if the platform returned a readable one.
-    #[serde(rename = "Product", alias = "ListingTemplate", default, deserialize_with = "lenient::nested")]
+    #[serde(
+        rename = "Product",
+        alias = "ListingTemplate",
+        alias = "Shipment",
+        default,
+        deserialize_with = "lenient::nested"
+    )]
     pub record: Option<T>,
     /// The platform's flag of success, if it is present.
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
@@ -52,6 +60,11 @@ pub struct WriteAnswer<T> {
 }
 
 impl<T> WriteAnswer<T> {
+    /// Returns the order of the echoed request. An answer without it matches no change.
+    pub fn order_id(&self) -> Option<OrderId> {
+        self.request.as_ref()?.order_id
+    }
+
     /// Returns the effect of the write. A success needs both the flag and the record, because a change cannot
     /// be followed up without the id of the new record.
     pub fn outcome(&self) -> WriteOutcome {
@@ -84,7 +97,7 @@ pub(crate) fn decode_enveloped<'a, R: Deserialize<'a> + Into<WriteAnswer<T>>, T>
     let result = envelope.data.and_then(|data| serde_json::from_str::<LenientObject<R>>(data.get()).ok());
     let mut answer = match result {
         Some(LenientObject(result)) => result.into(),
-        None => WriteAnswer { record: None, was_successful: None, messages: Vec::new() },
+        None => WriteAnswer { request: None, record: None, was_successful: None, messages: Vec::new() },
     };
     answer.was_successful = refused.or(answer.was_successful);
     let more: Vec<_> = envelope.messages.into_iter().filter(|text| !answer.messages.contains(text)).collect();

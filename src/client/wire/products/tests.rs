@@ -1,56 +1,7 @@
-//! Tests of a product's required fields and of its answers.
+//! Tests of the answers about a product.
 
 use super::super::WriteOutcome::{Done, Refused, Unclear};
 use super::*;
-use serde_json::json;
-
-#[test]
-fn what_would_be_answered_400_is_not_created() {
-    let refused_field = |body: &Value| create_product(body).err().map(|error| error.field);
-    assert_eq!(refused_field(&json!("A")).as_deref(), Some("the body"));
-    assert_eq!(refused_field(&json!({"Name": "a"})).as_deref(), Some("Sku"));
-    let cases = [
-        (json!({}), None),
-        (json!({"Type": "Kit", "IsParent": true, "IsVariation": null, "New": 1}), None),
-        (json!({"Images": (0..13).map(|_| json!({})).collect::<Vec<_>>()}), None),
-        (json!({"Warehouses": [{"WarehouseId": 7.0, "QuantityOnHand": 3}]}), None),
-        (json!({"Sku": "a\nb"}), Some("Sku")),
-        (json!({"Name": null}), Some("Name")),
-        (json!({"Type": "Bundle"}), Some("Type")),
-        (json!({"QuantityOnHand": -1}), Some("QuantityOnHand")),
-        (json!({"QuantityOnHand": 2.5}), Some("QuantityOnHand")),
-        (json!({"IsFireArm": "no"}), Some("IsFireArm")),
-        (json!({"IsParent": true, "IsVariation": true}), Some("IsParent")),
-        (json!({"Warehouses": [{"WarehouseId": 7}, {}]}), Some("Warehouses[1].WarehouseId")),
-        (json!({"Warehouses": [7]}), Some("Warehouses[0]")),
-        (json!({"GlobalListingAttributes": {"Condition": "Old"}}), Some("GlobalListingAttributes.Condition")),
-    ];
-    for (fields, refused) in cases {
-        let mut body = json!({"Sku": "A", "Name": "a"});
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        assert_eq!(refused_field(&body).as_deref(), refused, "{body}");
-    }
-}
-
-#[test]
-fn an_update_without_its_ids_is_not_sent() {
-    let whole = json!({"Id": 1, "CompanyId": 2, "Sku": "A", "Name": "a", "Identifiers": {"ProductId": 1},
-        "Warehouses": [{"Id": 5, "WarehouseId": 7, "QuantityOnHand": 3}]});
-    let request = update_product(&whole).unwrap();
-    assert_eq!((request.path.as_str(), request.operation.method()), ("/api/Inventory", "PUT"));
-    for missing in ["Id", "CompanyId", "Sku", "Name", "Identifiers", "Warehouses"] {
-        let mut body = whole.clone();
-        body.as_object_mut().unwrap().remove(missing);
-        assert_eq!(update_product(&body).unwrap_err().field, missing);
-    }
-    for (pointer, field) in
-        [("/Identifiers/ProductId", "Identifiers.ProductId"), ("/Warehouses/0/Id", "Warehouses[0].Id")]
-    {
-        let mut body = whole.clone();
-        *body.pointer_mut(pointer).unwrap() = Value::Null;
-        assert_eq!(update_product(&body).unwrap_err().field, field);
-    }
-}
 
 #[test]
 fn a_product_is_done_only_with_the_flag_and_the_record() {

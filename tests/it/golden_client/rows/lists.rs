@@ -25,32 +25,32 @@ fn warehouse_rows() -> Vec<Row> {
             assert_eq!(warehouse.kind.as_deref(), Some("FulfillmentCenter"));
             assert!(warehouse.contact.unwrap().contains("Ada Hall"));
         }),
-        refused("a warehouse with an unknown property is not created", "Colour", create),
-        refused("a warehouse name of 101 characters is too long", "Name", create),
+        not_accepted("a warehouse with an unknown property is not created", create, REJECTED),
+        not_accepted("a warehouse name of 101 characters is too long", create, REJECTED),
         accepted(
             "all warehouses on one page",
-            |_| Ok(list_warehouses(PageParams::FIRST)),
+            |_| list_warehouses(PageParams::FIRST),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![5101, 5102], Some(2)));
             },
         ),
         accepted(
             "the second page of one warehouse each",
-            |_| Ok(list_warehouses(PageParams::new(2, 1).unwrap())),
+            |_| list_warehouses(PageParams::new(2, 1).unwrap()),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![5102], Some(2)));
             },
         ),
         accepted(
             "a page beyond the last is empty",
-            |_| Ok(list_warehouses(PageParams::new(9, 200).unwrap())),
+            |_| list_warehouses(PageParams::new(9, 200).unwrap()),
             |reply| {
                 assert_eq!(warehouses(reply), (vec![], Some(2)));
             },
         ),
         not_accepted(
             "a list that fails at the platform",
-            |_| Ok(list_warehouses(PageParams::FIRST)),
+            |_| list_warehouses(PageParams::FIRST),
             Verdict::Transient,
         ),
     ]
@@ -60,7 +60,7 @@ fn other_lists() -> Vec<Row> {
     vec![
         accepted(
             "all suppliers",
-            |_| Ok(list_suppliers(PageParams::FIRST)),
+            |_| list_suppliers(PageParams::FIRST),
             |reply| {
                 let suppliers = decode_suppliers(&reply.body).unwrap().records;
                 assert_eq!((suppliers.len(), suppliers[0].id.0), (1, 6101));
@@ -72,7 +72,7 @@ fn other_lists() -> Vec<Row> {
         ),
         accepted(
             "all active storefronts",
-            |_| Ok(list_storefronts(PageParams::FIRST)),
+            |_| list_storefronts(PageParams::FIRST),
             |reply| {
                 let storefronts = decode_storefronts(&reply.body).unwrap().records;
                 assert_eq!((storefronts.len(), storefronts[0].id), (1, StorefrontId(7101)));
@@ -86,7 +86,10 @@ fn other_lists() -> Vec<Row> {
 }
 
 fn templates() -> Vec<Row> {
-    let create: Build = |exchange| create_listing_template(body(exchange));
+    let create: Build = |exchange| {
+        let storefront = body(exchange)["StorefrontId"].as_i64().unwrap();
+        create_listing_template(StorefrontId(storefront), body(exchange))
+    };
     vec![
         accepted("a template is created", create, |reply| {
             let answer = decode_created_template(&reply.body).unwrap();
@@ -98,28 +101,24 @@ fn templates() -> Vec<Row> {
                 (Some("Äpfel 100%"), Some("<b>{{Name}}</b>"))
             );
         }),
-        Row {
-            verdict: Verdict::Accepted,
-            read: |reply| {
-                let answer = decode_created_template(&reply.body).unwrap();
-                assert_eq!((answer.outcome(), answer.messages.len()), (WriteOutcome::Refused, 2));
-            },
-            ..refused("a template without Name and Body is told so inside a 200", "Name", create)
-        },
+        accepted("a template without Name and Body is told so inside a 200", create, |reply| {
+            let answer = decode_created_template(&reply.body).unwrap();
+            assert_eq!((answer.outcome(), answer.messages.len()), (WriteOutcome::Refused, 2));
+        }),
         not_accepted("a template for a storefront of nobody", create, ID_REFUSED),
         accepted(
             "templates are filtered by a part of their name",
-            |_| Ok(list_listing_templates(StorefrontId(7101), Some("ÄPFEL 100%"), PageParams::FIRST)),
+            |_| list_listing_templates(StorefrontId(7101), Some("ÄPFEL 100%"), PageParams::FIRST),
             |reply| assert_eq!(template_names(reply), ["Äpfel 100%"]),
         ),
         accepted(
             "all templates of a storefront",
-            |_| Ok(list_listing_templates(StorefrontId(7101), None, PageParams::FIRST)),
+            |_| list_listing_templates(StorefrontId(7101), None, PageParams::FIRST),
             |reply| assert_eq!(template_names(reply), ["Äpfel 100%", "Plain", "100 Pears"]),
         ),
         not_accepted(
             "templates of a storefront of nobody",
-            |_| Ok(list_listing_templates(StorefrontId(77), None, PageParams::FIRST)),
+            |_| list_listing_templates(StorefrontId(77), None, PageParams::FIRST),
             ID_REFUSED,
         ),
     ]
@@ -145,7 +144,7 @@ fn reports() -> Vec<Row> {
     vec![
         accepted(
             "the best sellers of a storefront in a month",
-            |_| Ok(top_selling(Some(StorefrontId(7101)), Month::new(2026, 10).unwrap())),
+            |_| top_selling(Some(StorefrontId(7101)), Month::new(2026, 10).unwrap()),
             |reply| best_sellers(reply, 7101),
         ),
         cannot(
@@ -156,7 +155,7 @@ fn reports() -> Vec<Row> {
         ),
         accepted(
             "one month of business",
-            |_| Ok(business_health(Month::new(2026, 9), PageParams::FIRST)),
+            |_| business_health(Month::new(2026, 9), PageParams::FIRST),
             |reply| {
                 let months = decode_business_health(&reply.body).unwrap().records;
                 let month = &months[0];
@@ -179,14 +178,11 @@ fn reports() -> Vec<Row> {
         ),
         accepted(
             "what waits",
-            |_| Ok(wire::work_queue()),
+            |_| wire::work_queue(),
             |reply| {
                 let counts = decode_work_queue(&reply.body).unwrap();
-                assert_eq!(
-                    (counts.paid_ready_to_ship_sales_orders, counts.unshipped_sales_orders),
-                    (Some(2), Some(2))
-                );
-                assert_eq!((counts.counts().count(), counts.queued_listings), (12, Some(0)));
+                assert_eq!((counts[7], counts[9]), (Some(2), Some(2)));
+                assert_eq!((counts.iter().flatten().count(), counts[11]), (12, Some(0)));
             },
         ),
     ]

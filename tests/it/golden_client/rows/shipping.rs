@@ -19,7 +19,7 @@ fn order(order_id: i64, lines: &[(i64, i64)]) -> ShipmentOrder {
 fn shipped(reply: &CallReply) -> (Shipment, Vec<(ShipmentItemId, LineItemId, i64)>) {
     let mut created = decode_created_shipments(&reply.body).unwrap().records;
     assert_eq!((created[0].outcome(), created[0].order_id()), (WriteOutcome::Done, Some(OrderId(8001))));
-    let shipment = created.remove(0).shipment.unwrap();
+    let shipment = created.remove(0).record.unwrap();
     let items = shipment.items.iter().map(|item| (item.id, item.line_item_id, item.quantity)).collect();
     (shipment, items)
 }
@@ -50,7 +50,7 @@ fn creates() -> Vec<Row> {
                 ];
                 assert_eq!(items, expected);
                 assert_eq!((shipment.id, shipment.order_id()), (ShipmentId(8201), Some(OrderId(8001))));
-                assert_eq!(shipment.status(), Some(ShipmentStatus::Unshipped));
+                assert_eq!(shipment.status(), Some("Unshipped"));
                 assert_eq!(shipment.items[0].is_shipped(), Some(false));
                 assert_eq!(shipment.fulfillment_warehouse_id, Some(WarehouseId(5101)));
             },
@@ -70,7 +70,7 @@ fn creates() -> Vec<Row> {
             |reply| {
                 let created = decode_created_shipments(&reply.body).unwrap().records;
                 assert_eq!(
-                    (created.len(), created[0].outcome(), &created[0].shipment),
+                    (created.len(), created[0].outcome(), &created[0].record),
                     (1, WriteOutcome::Refused, &None)
                 );
             },
@@ -100,7 +100,7 @@ fn items() -> Vec<Row> {
     vec![
         accepted(
             "a shipment of which one item is on its way",
-            |_| Ok(shipment_line_items(ShipmentId(8201), PageParams::FIRST)),
+            |_| shipment_line_items(ShipmentId(8201), PageParams::FIRST),
             |reply| {
                 let items = decode_shipment_line_items(&reply.body, ShipmentId(8201)).unwrap();
                 let [sent, waiting] = &items.records[..] else { panic!("two items: {items:?}") };
@@ -122,7 +122,7 @@ fn items() -> Vec<Row> {
         ),
         accepted(
             "the second page of a shipment",
-            |_| Ok(shipment_line_items(ShipmentId(8201), PageParams::new(2, 1).unwrap())),
+            |_| shipment_line_items(ShipmentId(8201), PageParams::new(2, 1).unwrap()),
             |reply| {
                 let items = decode_shipment_line_items(&reply.body, ShipmentId(8201)).unwrap();
                 assert_eq!((items.records.len(), items.records[0].id), (1, ShipmentItemId(8302)));
@@ -178,13 +178,11 @@ fn tracking() -> Vec<Row> {
             done,
         ),
         cannot("without lines all that remains is sent", LINES_ALWAYS_NAMED, Verdict::Accepted, done),
-        Row {
-            verdict: Verdict::Accepted,
-            read: |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), WriteOutcome::Refused)]),
-            ..refused("an item without any number is not sent", "[0].LineItems[0].TrackingNumber", |_| {
-                submit_tracking(&[submission(8201, None, &[(8301, None)])])
-            })
-        },
+        accepted(
+            "an item without any number is not sent",
+            |_| submit_tracking(&[submission(8201, None, &[(8301, None)])]),
+            |reply| assert_eq!(outcomes(reply), [(Some(ShipmentId(8201)), WriteOutcome::Refused)]),
+        ),
         accepted(
             "of two shipments one is known",
             |_| {
@@ -208,7 +206,7 @@ fn orders() -> Vec<Row> {
     vec![
         accepted(
             "an order of which some is tied to a shipment",
-            |_| Ok(get_order_line_items(OrderId(8001))),
+            |_| get_order_line_items(OrderId(8001)),
             |reply| {
                 let lines = decode_order_line_items(&reply.body, OrderId(8001)).unwrap();
                 let first = lines.records[0].to_order_line(OrderId(8001));
@@ -224,7 +222,7 @@ fn orders() -> Vec<Row> {
         ),
         accepted(
             "an order the company does not have",
-            |_| Ok(get_order_line_items(OrderId(77))),
+            |_| get_order_line_items(OrderId(77)),
             |reply| {
                 let lines = decode_order_line_items(&reply.body, OrderId(77)).unwrap();
                 assert_eq!((lines.records.len(), lines.messages.len()), (0, 1));
@@ -237,7 +235,7 @@ fn all_allocations() -> Vec<Row> {
     vec![
         accepted(
             "a line is taken from two warehouses",
-            |_| Ok(warehouse_allocation(OrderId(8003), LineItemId(8104))),
+            |_| warehouse_allocation(OrderId(8003), LineItemId(8104)),
             |reply| {
                 assert_eq!(
                     allocations(reply, 8104),
@@ -247,7 +245,7 @@ fn all_allocations() -> Vec<Row> {
         ),
         accepted(
             "a kit is allocated by its components",
-            |_| Ok(warehouse_allocation(OrderId(8002), LineItemId(8103))),
+            |_| warehouse_allocation(OrderId(8002), LineItemId(8103)),
             |reply| {
                 assert_eq!(
                     allocations(reply, 8103),
@@ -257,7 +255,7 @@ fn all_allocations() -> Vec<Row> {
         ),
         not_accepted(
             "an order that is not found",
-            |_| Ok(warehouse_allocation(OrderId(77), LineItemId(8101))),
+            |_| warehouse_allocation(OrderId(77), LineItemId(8101)),
             Verdict::Rejected { status: 404 },
         ),
     ]
