@@ -214,7 +214,7 @@ fn entry_step(
     let first = changes.first()?;
     let (operation, written) = (first.operation.clone()?, first.written?);
     let is_write =
-        operation.parse::<Operation>().is_ok_and(|operation| operation.effect() == CallEffect::Write);
+        Operation::from_code(&operation).is_some_and(|operation| operation.effect() == CallEffect::Write);
     let (kind, position) =
         if is_write { (StepKind::Push, exchange) } else { (StepKind::Agreed, first.ended?) };
     let mut step = ExplainStep::new(kind, Some(position), first.sent_ms.unwrap_or(0));

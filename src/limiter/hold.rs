@@ -57,7 +57,8 @@ mod operation_name {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Operation, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        let name = String::deserialize(from)?;
+        Operation::from_code(&name).ok_or_else(|| D::Error::custom(format!("unknown operation {name}")))
     }
 }
 

@@ -93,7 +93,7 @@ impl Store {
         let rows: Vec<Row> = self.fetch_all(sql, (i64::from(limit),), "read the last calls").await?;
         let known = rows.into_iter().filter_map(|(operation, answered, given_up, boot_id, ended)| {
             Some(UsedReservation {
-                operation: operation.parse().ok()?,
+                operation: Operation::from_code(&operation)?,
                 answered_moment: answered.map(Moment),
                 is_given_up: given_up.unwrap_or(false),
                 boot_id,
@@ -121,7 +121,7 @@ impl Store {
         let rows: Vec<(i64, String)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
         let known = rows.into_iter().filter_map(|(ago, operation)| {
             let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
-            Some((ago, operation.parse().ok()?))
+            Some((ago, Operation::from_code(&operation)?))
         });
         Ok(known.collect())
     }
