@@ -4,6 +4,8 @@ use crate::model::{Timestamp, code_enum};
 use serde::{Serialize, Serializer};
 
 code_enum! {
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
     /// Code of a finding in JSON, metrics and the log, in the order in which findings are listed.
     pub enum FindingCode {
         Paused = "paused",
@@ -37,12 +39,6 @@ code_enum! {
         Unreadable = "unreadable",
         MissingSkus = "missing_skus",
         NothingTracked = "nothing_tracked",
-    }
-}
-
-impl Serialize for FindingCode {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.as_str())
     }
 }
 

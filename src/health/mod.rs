@@ -24,8 +24,6 @@ use crate::store::{
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest hold that is usual under a quota. A longer one is a finding.
-const LONG_HOLD: Duration = Duration::from_mins(2);
 /// Largest age of the last good backup. If the schedule leaves longer gaps, the
 /// limit is the gap plus [`BACKUP_GRACE`].
 const BACKUP_MAX_AGE: Duration = Duration::from_hours(48);
@@ -189,7 +187,7 @@ fn judge_rows(rows: HealthRows, bad_requests: &[Timestamp], inputs: &HealthInput
         .extend(rows.away.iter().map(|(host, seen_ms)| away_host(host, Timestamp(*seen_ms), &inputs.host)));
     findings.extend(rows.disk_low.as_deref().map(disk_low));
     findings.extend(calls::judge_calls(&rows, inputs));
-    let least = if inputs.at_once { Duration::ZERO } else { LONG_HOLD };
+    let least = if inputs.at_once { Duration::ZERO } else { outbox::LATE_AFTER };
     findings.extend(holds_over(&quota, least, inputs.now));
     findings.extend(bad_request_lines(&quota, &budget));
     let backup = rows.jobs.iter().find(|row| row.job == "backup" && !is_paused(&rows, "backup"));

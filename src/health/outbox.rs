@@ -3,15 +3,15 @@
 
 use super::finding::{Finding, FindingCode};
 use super::{DaemonState, HealthInputs, is_paused};
-use crate::limiter::{HoldScope, LimiterState};
-use crate::model::{JobKind, Operation, Timestamp, counted, format_elapsed};
-use crate::outbox::{ChangeKind, Reason, quote_key};
+use crate::limiter::LimiterState;
+use crate::model::{JobKind, Timestamp, counted, format_elapsed};
+use crate::outbox::{Reason, quote_key};
 use crate::store::{HealthRows, RejectedRow, WaitingRow};
 use std::time::Duration;
 
 /// Least wait of a late change, in addition to holds in force. A change is noticed at once and sent with the
-/// next call, so a longer wait has another cause than its turn.
-const LATE_AFTER: Duration = Duration::from_secs(120);
+/// next call, so a longer wait has another cause than its turn. A longer hold is not usual under a quota either.
+pub(super) const LATE_AFTER: Duration = Duration::from_secs(120);
 const CALLS_AHEAD: u64 = 6;
 /// Calls of a backlog, in tenths for each change. 25 quantities share a write, and more share
 /// a read. Every other change takes a preflight and a call of its own. Both figures are
@@ -73,7 +73,7 @@ impl<'a> BacklogHealth<'a> {
             return None;
         }
         let since = Timestamp(row.since_ms);
-        let (held_until, hold) = self.last_hold(row).unzip();
+        let (held_until, hold) = self.last_hold().unzip();
         let froms = [Some(since), row.first_session_ms.map(Timestamp), held_until, self.resumed];
         let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
@@ -94,17 +94,10 @@ impl<'a> BacklogHealth<'a> {
         Some(found.with_since(since).with_subjects([&*row.key]))
     }
 
-    /// Returns the end of the last hold on a call of the change, and its reason. The limiter's memory keeps a
-    /// hold that has ended until the next is set. Changes that waited for it have their time from its end.
-    fn last_hold(&self, row: &WaitingRow) -> Option<(Timestamp, String)> {
-        let concerns = |scope: HoldScope| match scope {
-            HoldScope::Account | HoldScope::Key => true,
-            HoldScope::Judged(operation) | HoldScope::Slots(operation) => {
-                operations_of(&row.kind).contains(&operation)
-            }
-        };
-        let holds = self.limiter_state.holds.iter().filter(|hold| concerns(hold.scope));
-        let timed = holds.filter_map(|hold| {
+    /// Returns the end of the last hold, and its reason. The limiter's memory keeps a hold that has ended until
+    /// the next is set. Changes that waited for it have their time from its end.
+    fn last_hold(&self) -> Option<(Timestamp, String)> {
+        let timed = self.limiter_state.holds.iter().filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
             Some((until, hold.reason.as_str().to_owned()))
         });
@@ -152,22 +145,6 @@ impl<'a> BacklogHealth<'a> {
 
 fn is_being_sent(row: &WaitingRow) -> bool {
     row.why.as_deref() == Some("sending")
-}
-
-fn operations_of(kind: &str) -> &'static [Operation] {
-    use Operation as Op;
-    match kind.parse::<ChangeKind>() {
-        Ok(ChangeKind::QuantitySet | ChangeKind::QuantityAdjust) => {
-            &[Op::GetProductBalances, Op::UpdateQuantityOnHand]
-        }
-        Ok(ChangeKind::ShipmentCreate) => &[Op::GetOrderLineItems, Op::CreateShipments],
-        Ok(ChangeKind::TrackingSubmit) => &[Op::ShipmentLineItems, Op::SubmitTracking],
-        Ok(ChangeKind::ProductCreate) => &[Op::GetProducts, Op::CreateProduct],
-        Ok(ChangeKind::ProductUpdate) => &[Op::GetProductBalances, Op::UpdateProduct],
-        Ok(ChangeKind::WarehouseCreate) => &[Op::ListWarehouses, Op::CreateWarehouse],
-        Ok(ChangeKind::ListingTemplateCreate) => &[Op::ListListingTemplates, Op::CreateListingTemplate],
-        Err(_) => &[],
-    }
 }
 
 fn unreleased_restore((sign, at_ms): &(String, i64)) -> Finding {
