@@ -6,7 +6,7 @@
 //! reservation goes out with the old key.
 
 use super::account_check::AccountIdentity;
-use super::start_error::StartError;
+use super::start_error::{RETRY_PAUSE, StartError};
 use crate::client::{Client, HttpTransport, run_aside};
 use crate::config::{KeySource, ServiceConfig};
 use crate::exec::{self, JobContext, JobError, KeyStatus, RunEnd};
@@ -18,13 +18,9 @@ use crate::telemetry::event;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-
-/// The interval at which the key files are read while the key is refused; it costs no call.
-const KEY_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) struct KeyProbe {
     source: KeySource,
@@ -66,9 +62,8 @@ impl KeyProbe {
             );
         }
         let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
-        let probe_at = now + delays.next().unwrap_or(KEY_POLL_INTERVAL);
-        self.refusal =
-            Some(RefusalState { delays, probe_at, read_at: now + KEY_POLL_INTERVAL, probing: None });
+        let probe_at = now + delays.next().unwrap_or(RETRY_PAUSE);
+        self.refusal = Some(RefusalState { delays, probe_at, read_at: now + RETRY_PAUSE, probing: None });
     }
 
     pub(super) async fn replace_source(
@@ -95,14 +90,14 @@ impl KeyProbe {
         if now < refused.read_at && now < refused.probe_at {
             return Ok(false);
         }
-        refused.read_at = now + KEY_POLL_INTERVAL;
+        refused.read_at = now + RETRY_PAUSE;
         if let Some(probe) = refused.probing.take_if(|probe| probe.is_finished()) {
             let works = super::join_result(probe.await).transpose()?.unwrap_or(false);
             if works {
                 self.mark_restored(context);
             } else if context.key_proofs.is_unanswered() {
                 refused.delays = RetryDelays::key_probe();
-                refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
+                refused.probe_at = now + refused.delays.next().unwrap_or(RETRY_PAUSE);
             }
             return Ok(works);
         }
@@ -111,7 +106,7 @@ impl KeyProbe {
         }
         let is_new = self.read_changed_keys(context).await?;
         if let Some(refused) = self.refusal.as_mut().filter(|refused| is_new || now >= refused.probe_at) {
-            refused.probe_at = now + refused.delays.next().unwrap_or(KEY_POLL_INTERVAL);
+            refused.probe_at = now + refused.delays.next().unwrap_or(RETRY_PAUSE);
             let mut context = context.clone();
             if let Some(trial) = &self.trial {
                 context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));

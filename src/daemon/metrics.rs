@@ -73,7 +73,8 @@ pub(super) async fn collect_metrics(
     page.write_quota(&store.call_counts_by_lane(now.minus(QUOTA_WINDOW).0).await?, limit, health);
     page.write_calls(calls);
     page.write_outbox(health, now);
-    page.write_final_changes(&final_changes(store).await?);
+    let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    page.write_final_changes(&store.outbox_final_counts(&kinds).await?);
     let conflicts = [
         ("count", store.outbox_open_conflicts().await?),
         ("not_shown", i64::try_from(health.rows.mismatches.len()).unwrap_or(i64::MAX)),
@@ -87,13 +88,6 @@ pub(super) async fn collect_metrics(
     page.write_mirror(store).await?;
     page.write_database(store, health).await?;
     Ok(page.0)
-}
-
-/// Returns the number of changes for each kind and final state. tallyd prunes no change, so the numbers only rise.
-async fn final_changes(store: &Store) -> Result<BTreeMap<(String, String), i64>, StoreError> {
-    let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let rows = store.outbox_final_counts(&kinds).await?;
-    Ok(rows.into_iter().map(|(kind, state, changes)| ((kind, state), changes)).collect())
 }
 
 /// Returns the metrics of a host that stands by for a leader whose heartbeat has stood still for `silent`.
@@ -175,7 +169,8 @@ impl MetricsPage {
         self.write_gauge("tallyd_outbox_oldest_pending_seconds", help, oldest);
     }
 
-    fn write_final_changes(&mut self, counts: &BTreeMap<(String, String), i64>) {
+    /// tallyd prunes no change, so the numbers only rise.
+    fn write_final_changes(&mut self, counts: &[(String, String, i64)]) {
         let name = "tallyd_changes_total";
         self.write_head(
             name,
@@ -185,7 +180,8 @@ impl MetricsPage {
         let kinds = ChangeKind::ALL.iter().map(|kind| kind.as_str()).chain([OTHER_KIND]);
         for kind in kinds {
             for outcome in ChangeState::ALL.iter().filter(|state| state.is_final()) {
-                let count = counts.get(&(kind.to_owned(), outcome.as_str().to_owned())).copied().unwrap_or(0);
+                let row = counts.iter().find(|(of, state, _)| of == kind && state == outcome.as_str());
+                let count = row.map_or(0, |(.., changes)| *changes);
                 self.write_line(format_args!("{name}{{kind=\"{kind}\",outcome=\"{outcome}\"}} {count}"));
             }
         }

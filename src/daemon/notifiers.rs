@@ -23,7 +23,6 @@ pub(super) struct Notifiers {
     pings: PingTimes,
     /// Pings that are due, each with the state to report.
     due_pings: Vec<(NotifierSettings, bool)>,
-    is_delivering: bool,
 }
 
 /// Times of the last pings, by notifier.
@@ -63,7 +62,6 @@ impl Notifiers {
             service: config.service.clone(),
             pings: PingTimes::default(),
             due_pings: Vec::new(),
-            is_delivering: false,
         }
     }
 
@@ -86,15 +84,14 @@ impl Notifiers {
         collect_notices(&context.store, &self.settings, health, context.now()).await
     }
 
-    /// Returns the work of sending everything that is due, unless it is in progress.
+    /// Returns the work of sending everything that is due.
     pub(super) fn start_delivery(
         &mut self,
         context: &JobContext,
     ) -> Option<impl Future<Output = Result<(), StoreError>> + Send + use<>> {
-        if self.is_empty() || self.is_delivering {
+        if self.is_empty() {
             return None;
         }
-        self.is_delivering = true;
         let pings = std::mem::take(&mut self.due_pings);
         let (settings, service, context) =
             (Arc::clone(&self.settings), self.service.clone(), context.clone());
@@ -106,10 +103,6 @@ impl Notifiers {
                 () = context.wait_for_stop() => Ok(()),
             }
         })
-    }
-
-    pub(super) fn end_delivery(&mut self) {
-        self.is_delivering = false;
     }
 }
 

@@ -110,24 +110,19 @@ impl Daemon {
                 break verified;
             }
         };
-        daemon.check_verified(verified).await
-    }
-
-    /// Returns the daemon, unless its database belongs to another account. If the account could not
-    /// be checked, only probes are sent.
-    async fn check_verified(self, verified: Result<(), StartError>) -> Result<Self, StartError> {
         match verified {
-            Ok(()) => Ok(self),
+            Ok(()) => {}
+            // If the account could not be checked, only probes are sent.
             Err(StartError::Unverified(why)) => {
-                self.context.limiter.refuse_key(&why);
+                daemon.context.limiter.refuse_key(&why);
                 tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
-                Ok(self)
             }
             Err(error) => {
-                self.close().await?;
-                Err(error)
+                daemon.close().await?;
+                return Err(error);
             }
         }
+        Ok(daemon)
     }
 
     /// Refuses the key as the leader before did, if it is the same key: only probes are sent until one succeeds.

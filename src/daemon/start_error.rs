@@ -14,7 +14,7 @@ use crate::store::{DatabaseLocation, LockError, StoreError};
 use crate::telemetry::event;
 use std::time::Duration;
 
-/// The pause between two attempts. Each attempt also waits for the lock itself.
+/// The pause between two attempts, also at reading the files of a refused key. Each attempt also waits for the lock itself.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,7 @@ use crate::schedule::{DueJob, Heartbeat, Schedule};
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use crate::{settle, sync};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
@@ -43,8 +43,6 @@ const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
 /// [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The delay after a settle run that did not complete.
-const SETTLE_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// The least delay after a run of a push or of settle that has more to do.
 const AGAIN_DELAY_MIN: Duration = Duration::from_secs(1);
 pub(super) const HEALTH_INTERVAL: Duration = Duration::from_secs(60);
@@ -63,7 +61,7 @@ enum Timer {
     Prefetch,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     Job(JobKind),
     Request,
@@ -83,6 +81,7 @@ pub(super) struct Supervisor {
     heartbeat: Heartbeat,
     health_monitor: HealthMonitor,
     tasks: JoinSet<TaskEnd>,
+    running: BTreeSet<Task>,
     /// Held by the task that makes the first calls ([`alone_until_tried`]).
     first_turn: Arc<Mutex<()>>,
     job_slots: JobSlots<Instant>,
@@ -95,8 +94,6 @@ pub(super) struct Supervisor {
     last_resolution: Position,
     /// The id of the last request of a command that was started; requests start in the order of their ids.
     last_request: i64,
-    is_prefetching: bool,
-    is_reading_orders: bool,
     /// True if orders were named while others were being read.
     more_orders: bool,
 }
@@ -122,6 +119,7 @@ impl Supervisor {
             key_probe,
             heartbeat,
             tasks: JoinSet::new(),
+            running: BTreeSet::new(),
             first_turn: Arc::default(),
             job_slots: JobSlots::default(),
             last_change: ChangeId(0),
@@ -131,8 +129,6 @@ impl Supervisor {
             last_order_request: 0,
             last_resolution: Position(0),
             last_request: 0,
-            is_prefetching: false,
-            is_reading_orders: false,
             more_orders: false,
         }
     }
@@ -239,7 +235,7 @@ impl Supervisor {
             Timer::Prefetch => {
                 self.plan(Timer::Prefetch, sync::PREFETCH_INTERVAL);
                 let kind = JobKind::Balances;
-                if !self.job_slots.is_active(kind) && !std::mem::replace(&mut self.is_prefetching, true) {
+                if !self.job_slots.is_active(kind) && !self.running.contains(&Task::Prefetch) {
                     let context = self.context.clone();
                     let work = async move {
                         work_unless_paused(&context, kind, sync::prefetch_balances(&context)).await
@@ -314,6 +310,7 @@ impl Supervisor {
         work: impl Future<Output = Result<Option<FinishedRun>, StoreError>> + Send + 'static,
     ) {
         let (context, turn) = (self.context.clone(), Arc::clone(&self.first_turn));
+        self.running.insert(task);
         self.tasks.spawn(async move {
             match task {
                 Task::Notices => (task, work.await),
@@ -331,7 +328,9 @@ impl Supervisor {
     }
 
     fn deliver_notices(&mut self) {
-        if let Some(delivery) = self.health_monitor.notifiers.start_delivery(&self.context) {
+        if !self.running.contains(&Task::Notices)
+            && let Some(delivery) = self.health_monitor.notifiers.start_delivery(&self.context)
+        {
             self.spawn_task(Task::Notices, async move { delivery.await.map(|()| None) });
         }
     }
@@ -348,16 +347,9 @@ impl Supervisor {
 
     async fn handle_ended(&mut self, ended: Result<TaskEnd, JoinError>) -> Result<(), StoreError> {
         let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
-        match task {
-            Task::Job(_) | Task::Request => {}
-            Task::Prefetch => self.is_prefetching = false,
-            Task::Orders => {
-                self.is_reading_orders = false;
-                if std::mem::take(&mut self.more_orders) {
-                    self.read_orders();
-                }
-            }
-            Task::Notices => self.health_monitor.notifiers.end_delivery(),
+        self.running.remove(&task);
+        if task == Task::Orders && std::mem::take(&mut self.more_orders) {
+            self.read_orders();
         }
         let finished = match task {
             Task::Job(_) => result?,
@@ -429,7 +421,7 @@ impl Supervisor {
             // A push can leave changes in doubt; push and balances can show values that need a second check.
             (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
             (JobKind::Settle, RunOutcome::Ok) => AGAIN_DELAY_MIN,
-            (JobKind::Settle, _) => SETTLE_RETRY_DELAY,
+            // A run that did not complete is retried like that of any job.
             _ => return Ok(()),
         };
         warn_if_transient(self.plan_settle(pause).await).map(drop)

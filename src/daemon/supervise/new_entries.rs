@@ -47,11 +47,11 @@ impl Supervisor {
 
     pub(super) fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
-        let may_read = self.schedules.contains_key(&kind) && !self.job_slots.is_busy(kind);
-        if may_read {
-            self.more_orders = std::mem::replace(&mut self.is_reading_orders, true);
+        if !self.schedules.contains_key(&kind) || self.job_slots.is_busy(kind) {
+            return;
         }
-        if may_read && !self.more_orders {
+        self.more_orders = self.running.contains(&Task::Orders);
+        if !self.more_orders {
             let context = self.context.clone();
             let work =
                 async move { work_unless_paused(&context, kind, sync::read_named_orders(&context)).await };
