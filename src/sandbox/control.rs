@@ -80,9 +80,24 @@ async fn answer_control(
     let body = request.body();
     let answer = match (request.method().as_str(), name) {
         ("POST", "companies") => create_company(core, parse_object(body)?).await?,
-        ("POST", "orders") => place_order(core, parse_object(body)?).await?,
-        ("POST", "sales") => sell_units(core, parse_object(body)?).await?,
-        ("POST", "kits") => create_kit(core, parse_object(body)?).await?,
+        ("POST", "orders") => {
+            let new: NewOrderRequest = parse_object(body)?;
+            let company_id = company_of_key(core, new.integration_key.as_deref())?;
+            json!({ "OrderId": core.place_order_of(company_id, &new.lines).await? })
+        }
+        ("POST", "sales") => {
+            let new: NewSaleRequest = parse_object(body)?;
+            let company_id = company_of_key(core, new.integration_key.as_deref())?;
+            let WholeNumber(warehouse_id) = new.warehouse_id;
+            let left = core.sell_units_of(company_id, &new.line, warehouse_id).await?;
+            json!({ "Sku": new.line.sku, "WarehouseId": warehouse_id, "QuantityOnHand": left })
+        }
+        ("POST", "kits") => {
+            let new: NewKitRequest = parse_object(body)?;
+            let company_id = company_of_key(core, new.integration_key.as_deref())?;
+            let create = async |db: &mut _| kits::create_kit(db, company_id, &new.kit).await;
+            json!({ "ProductId": core.in_transaction(create).await? })
+        }
         ("POST", "faults") => add_faults(core, body)?,
         ("GET", "faults") => json!(core.faults.active_faults()),
         ("DELETE", "faults") => {
@@ -115,24 +130,6 @@ async fn create_company(core: &SandboxCore, new: CompanyDefinition) -> Result<Va
         core.in_transaction(async |db| Ok(company::add_company(db, &new).await?)).await?;
     core.accounts.reload_accounts(&mut *core.store.write_connection().await).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
-}
-
-async fn place_order(core: &SandboxCore, new: NewOrderRequest) -> Result<Value, SandboxRefusal> {
-    let company_id = company_of_key(core, new.integration_key.as_deref())?;
-    Ok(json!({ "OrderId": core.place_order_of(company_id, &new.lines).await? }))
-}
-
-async fn sell_units(core: &SandboxCore, new: NewSaleRequest) -> Result<Value, SandboxRefusal> {
-    let company_id = company_of_key(core, new.integration_key.as_deref())?;
-    let WholeNumber(warehouse_id) = new.warehouse_id;
-    let left = core.sell_units_of(company_id, &new.line, warehouse_id).await?;
-    Ok(json!({ "Sku": new.line.sku, "WarehouseId": warehouse_id, "QuantityOnHand": left }))
-}
-
-async fn create_kit(core: &SandboxCore, new: NewKitRequest) -> Result<Value, SandboxRefusal> {
-    let company_id = company_of_key(core, new.integration_key.as_deref())?;
-    let kit_id = core.in_transaction(async |db| kits::create_kit(db, company_id, &new.kit).await).await?;
-    Ok(json!({ "ProductId": kit_id }))
 }
 
 pub(super) fn add_faults(core: &SandboxCore, body: &Bytes) -> Result<Value, SandboxRefusal> {

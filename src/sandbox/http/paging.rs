@@ -38,16 +38,11 @@ pub(crate) struct SandboxPage {
 }
 
 impl SandboxPage {
-    /// Default entries of a page. The interface states it for two operations; the sandbox uses it for all.
-    const DEFAULT_SIZE: i64 = 25;
-    /// Maximum entries of a page; larger requests are reduced to it.
-    const MAX_SIZE: i64 = 200;
-
-    /// Parses the query; a 400 for anything but an integer from 1, because no other page was requested.
+    /// Parses the query; a 400 for anything but an integer from 1, because no other page was requested. The interface
+    /// states the default of 25 for two operations; the sandbox uses it for all. Larger pages are reduced to 200.
     pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, SandboxRefusal> {
         let number = positive_parameter(query, "pageNumber")?.unwrap_or(1);
-        let size =
-            positive_parameter(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
+        let size = positive_parameter(query, "resultsPerPage")?.unwrap_or(25).min(200);
         Ok(Self { number, size })
     }
 

@@ -49,7 +49,11 @@ pub(crate) async fn create_kit(
     for component in &kit.components {
         add_component(db, company_id, kit_id, component).await?;
     }
-    price_from_components(db, kit_id).await?;
+    let price = "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)
+                                               FROM kit_component k JOIN product c ON c.id = k.component_id
+                                              WHERE k.kit_id = ?1)
+                  WHERE id = ?1";
+    sqlx::query(price).bind(kit_id).execute(db).await?;
     Ok(kit_id)
 }
 
@@ -72,12 +76,4 @@ async fn add_component(
         return Err(format!("The component '{sku}' {message}").into());
     }
     Ok(())
-}
-
-async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
-    let update = "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)
-                                                FROM kit_component k JOIN product c ON c.id = k.component_id
-                                               WHERE k.kit_id = ?1)
-                   WHERE id = ?1";
-    sqlx::query(update).bind(kit_id).execute(db).await.map(drop)
 }

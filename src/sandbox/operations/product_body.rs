@@ -14,11 +14,6 @@ use crate::sandbox::http::request::{
 };
 use crate::sandbox::store::values;
 
-const IMAGES_MAX: usize = 12;
-
-/// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
-const ISSUES_MAX: usize = 20;
-
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ProductBody {
@@ -125,7 +120,7 @@ impl ProductBody {
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
     pub(crate) fn usable_images(&self) -> Option<Vec<&ImageBody>> {
         let images = self.images.as_ref()?.iter().map(|StrictObject(image)| image);
-        Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(IMAGES_MAX).collect())
+        Some(images.filter(|image| image.url.as_deref().is_some_and(is_url)).take(12).collect())
     }
 
     pub(crate) fn own_issues(&self) -> Vec<String> {
@@ -175,7 +170,8 @@ impl ProductBody {
                 issues.push(format!("The company has no supplier with the id {id}."));
             }
         }
-        issues.truncate(ISSUES_MAX);
+        // A body with thousands of faults has a short answer.
+        issues.truncate(20);
         Ok(issues)
     }
 }

@@ -86,7 +86,18 @@ async fn submit_shipment_tracking(
     let items: Vec<StoredShipmentItem> = sqlx::query_as(items).bind(shipment_id).fetch_all(&mut *db).await?;
     let tracked = tracked_items(&request, &items)?;
     let shipped_at_ms = date_field(request.shipped_date.as_deref(), "ShippedDate")?.unwrap_or(call.now_ms);
-    write_items(db, shipment_id, shipped_at_ms, &tracked).await?;
+    let update = "UPDATE shipment_item
+                     SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
+                         estimated_delivery_at_ms = ?5
+                   WHERE id = ?1";
+    for ItemTracking { item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms } in
+        tracked
+    {
+        let item = values!(item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms);
+        sqlx::query_with(update, item).execute(&mut *db).await?;
+    }
+    let update = "UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1";
+    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await?;
     Ok(())
 }
 
@@ -139,26 +150,6 @@ fn tracked_item<'a>(
 fn date_field(text: Option<&str>, field: &str) -> Result<Option<i64>, String> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     parse_date(text).map(Some).ok_or_else(|| format!("{field} '{text}' is neither a date nor a date-time."))
-}
-
-async fn write_items(
-    db: &mut SqliteConnection,
-    shipment_id: i64,
-    shipped_at_ms: i64,
-    tracked: &[ItemTracking<'_>],
-) -> Result<(), sqlx::Error> {
-    let update = "UPDATE shipment_item
-                     SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
-                         estimated_delivery_at_ms = ?5
-                   WHERE id = ?1";
-    for ItemTracking { item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms } in
-        tracked
-    {
-        let item = values!(item_id, carrier_id, tracking_number, tracking_url, estimated_delivery_at_ms);
-        sqlx::query_with(update, item).execute(&mut *db).await?;
-    }
-    let update = "UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1";
-    sqlx::query(update).bind(shipment_id).bind(shipped_at_ms).execute(db).await.map(drop)
 }
 
 #[cfg(test)]

@@ -23,9 +23,6 @@ pub(super) const SUPPLIERS: &str = page_of!("wire_supplier WHERE company_id = ?1
 pub(super) const STOREFRONTS: &str =
     page_of!("wire_storefront WHERE company_id = ?1 AND is_active = 1" order by "id");
 
-const NAME_CHARS_MAX: usize = 100;
-const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
-
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct WarehouseBody {
@@ -74,13 +71,13 @@ pub(super) async fn list_page(
     Ok(page.page_envelope(&[], total, &records))
 }
 
+/// Checks the lengths of docs/interface.md, *Limits*.
 fn check_warehouse(warehouse: &WarehouseBody) -> Result<(), String> {
-    if warehouse.name.trim().is_empty() || warehouse.name.chars().count() > NAME_CHARS_MAX {
-        return Err(format!("Name must have 1 to {NAME_CHARS_MAX} characters."));
+    if warehouse.name.trim().is_empty() || warehouse.name.chars().count() > 100 {
+        return Err("Name must have 1 to 100 characters.".into());
     }
-    let account_number = warehouse.account_number.as_deref().unwrap_or_default();
-    if account_number.chars().count() > ACCOUNT_NUMBER_CHARS_MAX {
-        return Err(format!("AccountNumber must have at most {ACCOUNT_NUMBER_CHARS_MAX} characters."));
+    if warehouse.account_number.as_ref().is_some_and(|number| number.chars().count() > 255) {
+        return Err("AccountNumber must have at most 255 characters.".into());
     }
     Ok(())
 }

@@ -101,17 +101,8 @@ pub(crate) async fn add_company(
                   VALUES (?1, ?2, nullif(?3, ''), ?4, ?5, 0) RETURNING id";
     let company = values!(name, &key, application_id, subscribed, multi_warehousing);
     let company_id: i64 = sqlx::query_scalar_with(insert, company).fetch_one(&mut *db).await?;
-    insert_initial_records(db, company_id, *multi_warehousing).await?;
-    Ok((company_id, key))
-}
-
-async fn insert_initial_records(
-    db: &mut SqliteConnection,
-    company_id: i64,
-    multi_warehousing: bool,
-) -> Result<(), sqlx::Error> {
     for (is_default, name) in [(true, "Main Warehouse"), (false, "Second Warehouse")] {
-        if is_default || multi_warehousing {
+        if is_default || *multi_warehousing {
             let insert = "INSERT INTO warehouse (company_id, name, is_system_generated, is_default)
                           VALUES (?1, ?2, ?3, ?3)";
             sqlx::query_with(insert, values!(company_id, name, is_default)).execute(&mut *db).await?;
@@ -123,5 +114,5 @@ async fn insert_initial_records(
     ] {
         sqlx::query(insert).bind(company_id).execute(&mut *db).await?;
     }
-    Ok(())
+    Ok((company_id, key))
 }

@@ -52,8 +52,6 @@ const COSTS: &str = "\
 /// Minimum number of products of a company with kits.
 pub(crate) const SKUS_MIN: u32 = 10;
 const PRODUCTS_PER_BATCH: usize = 1_000;
-/// Products per kit; at least two kits are created.
-const PRODUCTS_PER_KIT: u32 = 20;
 
 const COLOURS: [&str; 8] = ["Slate", "Amber", "Moss", "Coral", "Ivory", "Navy", "Plum", "Copper"];
 const MATERIALS: [&str; 8] = ["Oak", "Steel", "Linen", "Cork", "Enamel", "Wool", "Bamboo", "Stoneware"];
@@ -86,7 +84,7 @@ impl CompanySeed<'_> {
             sqlx::query(insert).bind(self.company_id).execute(&mut *self.db).await?;
         }
         let skus = options.skus.max(SKUS_MIN);
-        let kits = (skus / PRODUCTS_PER_KIT).max(2);
+        let kits = (skus / 20).max(2);
         // Every order of the history takes up to six units. This stock is enough for all orders, with any
         // number of products.
         let spare = 6 * options.orders / (skus - kits) + 1;

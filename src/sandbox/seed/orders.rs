@@ -36,13 +36,6 @@ const BUSINESS_MONTHS: &str = "\
            value->>9, value->>10, value->>11
       FROM json_each(?1)";
 
-const ORDER_DAYS: u32 = 60;
-/// Months of business health, from the last complete month backwards.
-const HEALTH_MONTHS: u32 = 24;
-const SALES_MONTHS: u32 = 3;
-/// Sold products per month and storefront: more than the ten that are shown.
-const SOLD_PRODUCTS: u32 = 30;
-
 const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumiko", "Gita", "Henrik"];
 const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
 
@@ -50,7 +43,7 @@ impl CompanySeed<'_> {
     pub(crate) async fn fill_history(&mut self, orders: u32) -> Result<(), SandboxError> {
         let skus = self.product_skus().await?;
         for number in 0..orders {
-            let age_days = ORDER_DAYS - ORDER_DAYS * number / orders;
+            let age_days = 60 - 60 * number / orders;
             let placed_at_ms =
                 self.now_ms - i64::from(age_days) * DAY_MS + i64::from(self.random.number_below(3_600_000));
             self.insert_order(number, &skus, placed_at_ms).await?;
@@ -104,10 +97,11 @@ impl CompanySeed<'_> {
         let storefronts = self.company_ids(storefronts).await?;
         let products = self.company_ids("SELECT id FROM product WHERE company_id = ?1 ORDER BY id").await?;
         let mut rows = Vec::new();
-        for back in 1..=SALES_MONTHS {
+        for back in 1..=3 {
             let (year, month) = months_before(self.now_ms, back);
             for storefront_id in &storefronts {
-                for _ in 0..SOLD_PRODUCTS {
+                // More products than the ten that are shown.
+                for _ in 0..30 {
                     let product_id = self.random.pick_from(&products);
                     let quantity = self.random.number_between(1, 90);
                     rows.push(json!([storefront_id, product_id, year, month, quantity]));
@@ -117,13 +111,13 @@ impl CompanySeed<'_> {
         self.insert_rows(SALES, &rows).await
     }
 
-    /// Adds months of business health that are consistent. The profit is the remainder of each month. A month
+    /// Adds two years of business health, whose months are consistent. The profit is the remainder of each month. A month
     /// starts with the inventory of the month before.
     async fn insert_business_health(&mut self) -> Result<(), sqlx::Error> {
         let company_id = self.company_id;
         let mut inventory = 250_000 + self.random.number_below(50_000);
         let mut rows = Vec::new();
-        for back in (1..=HEALTH_MONTHS).rev() {
+        for back in (1..=24).rev() {
             let (year, month) = months_before(self.now_ms, back);
             let revenue = self.random.number_between(80_000, 140_000);
             let (goods, shipping) = (revenue * 58 / 100, revenue * 9 / 100);
