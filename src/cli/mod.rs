@@ -23,7 +23,7 @@ mod change;
 mod code_parser;
 mod commands;
 mod context;
-pub mod csv;
+pub(crate) mod csv;
 mod decider;
 mod environment;
 mod examples;

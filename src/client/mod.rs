@@ -16,15 +16,15 @@ mod transport;
 mod verdict;
 pub mod wire;
 
-pub(crate) use aside::run_aside;
+pub use aside::run_aside;
 pub use transport::{
     AccountKeys, CallReply, FailureKind, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
-    SendCheck, SendFuture, SetupError, Transport, TransportError, WasSent,
+    SendCheck, SendFuture, Transport, TransportError, WasSent,
 };
 pub(crate) use transport::{
-    HeaderNames, ReceiverClient, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
+    HeaderNames, ReceiverClient, SetupError, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
 };
-pub use verdict::{ThrottleKind, Verdict, classify_outcome};
+pub(crate) use verdict::{ThrottleKind, Verdict, classify_outcome};
 
 use crate::model::Clock;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Client {
         Self { transport, clock }
     }
 
-    pub async fn send(&self, request: PlatformRequest) -> CallReply {
+    pub(crate) async fn send(&self, request: PlatformRequest) -> CallReply {
         let operation = request.operation;
         let outcome = self.transport.send(request).await;
         CallReply::from_outcome(operation, outcome, self.clock.now())

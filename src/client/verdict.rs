@@ -23,7 +23,7 @@ use chrono::DateTime;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// An answer with the expected outer shape. A write's answer may still
     /// refuse entries; its decoder reads them.
     Accepted,
@@ -46,7 +46,7 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThrottleKind {
+pub(crate) enum ThrottleKind {
     /// Calls per minute: the whole account waits.
     Rate { wait: Duration },
     /// Simultaneous calls of this operation: it waits until one of them completes.
@@ -56,7 +56,7 @@ pub enum ThrottleKind {
 }
 
 /// Classifies the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
-pub fn classify_outcome(
+pub(crate) fn classify_outcome(
     operation: Operation,
     outcome: &Result<PlatformResponse, TransportError>,
     now: Timestamp,

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A proxy's address. It may contain a password, which [`Debug`](std::fmt::Debug) omits.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ProxyUrl(String);
+pub(crate) struct ProxyUrl(String);
 
 impl ProxyUrl {
     pub(crate) fn as_str(&self) -> &str {

@@ -89,7 +89,7 @@ enum KeyLocation {
 }
 
 impl KeySource {
-    pub fn from_keys(integration: &str, gateway: &str) -> Self {
+    pub(crate) fn from_keys(integration: &str, gateway: &str) -> Self {
         let [integration, gateway] = [integration, gateway].map(|key| KeyLocation::Given(key.into()));
         Self { integration, gateway }
     }
@@ -120,13 +120,13 @@ impl KeySource {
 
     /// Returns true if a new key needs a restart. systemd copies credentials at the start of the unit, and
     /// the environment of a process does not change.
-    pub fn needs_restart(&self) -> bool {
+    pub(crate) fn needs_restart(&self) -> bool {
         [&self.integration, &self.gateway].iter().any(|location| !matches!(location, KeyLocation::File(_)))
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct PasswordSource {
+pub(crate) struct PasswordSource {
     location: KeyLocation,
     is_named: bool,
 }
@@ -145,7 +145,7 @@ impl PasswordSource {
 
     /// Reads the password; `None` if there is none. Fails if the file is empty or cannot be read, or is named
     /// in the configuration and does not exist.
-    pub fn read_password(&self) -> Result<Option<SecretString>, KeyError> {
+    pub(crate) fn read_password(&self) -> Result<Option<SecretString>, KeyError> {
         if let (KeyLocation::File(path) | KeyLocation::Credential(path), false) =
             (&self.location, self.is_named)
             && matches!(path.try_exists(), Ok(false))

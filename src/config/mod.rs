@@ -20,10 +20,12 @@ mod units;
 
 pub(crate) use edit::{set_in_text, value_in_text};
 pub use jobs::JobsConfig;
-pub use keys::{KeyError, KeySource, LoadedKeys, PasswordSource};
-pub use problem::{ConfigError, ConfigProblem};
+pub(crate) use keys::{KeyError, KeySource};
+pub(crate) use problem::ConfigError;
+#[cfg(test)]
+pub(crate) use problem::ConfigProblem;
 pub(crate) use sections::{BackupConfig, LogConfig};
-pub use sections::{DatabaseConfig, ServiceConfig, WebConfig};
+pub(crate) use sections::{DatabaseConfig, ServiceConfig, WebConfig};
 pub(crate) use units::parse_duration;
 
 use crate::exec::{JournalRetention, QuantitySettings};
@@ -40,14 +42,14 @@ pub struct Config {
     pub service: ServiceConfig,
     pub limits: LimiterSettings,
     pub database: DatabaseConfig,
-    pub quantities: QuantitySettings,
+    pub(crate) quantities: QuantitySettings,
     pub jobs: JobsConfig,
     pub journal: JournalRetention,
-    pub backup: BackupConfig,
+    pub(crate) backup: BackupConfig,
     pub metrics_file: Option<PathBuf>,
     pub web: WebConfig,
     pub notifiers: Vec<NotifierSettings>,
-    pub log: LogConfig,
+    pub(crate) log: LogConfig,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +69,7 @@ impl Config {
     }
 
     /// Reads `text` as the content of `file`, as [`Config::load`] does.
-    pub fn from_text(
+    pub(crate) fn from_text(
         file: Option<&Path>,
         text: &str,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -128,7 +130,8 @@ impl Config {
     }
 
     /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
-    pub fn known_keys() -> Vec<String> {
+    #[cfg(test)]
+    pub(crate) fn known_keys() -> Vec<String> {
         let (key_context, _) = KeyContext::split_variables(Vec::new(), None);
         let (_, mut report) = Self::read_tree(layers::TomlTable::new(), &key_context);
         report.known.insert("quantities.warehouse.NNN.policy".into());

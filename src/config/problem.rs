@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConfigProblem {
+pub(crate) struct ConfigProblem {
     /// The dotted key; empty for the file as a whole.
     pub path: String,
     pub variable: Option<String>,
@@ -49,7 +49,7 @@ impl fmt::Display for ConfigProblem {
 pub struct ConfigError {
     pub file: Option<PathBuf>,
     /// The problems, in the order of the packaged file. Never empty.
-    pub problems: Vec<ConfigProblem>,
+    pub(crate) problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {

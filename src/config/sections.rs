@@ -29,8 +29,8 @@ pub struct ServiceConfig {
     pub application_id: Option<String>,
     pub timeout: Duration,
     pub ca_file: Option<PathBuf>,
-    pub proxy: Option<ProxyUrl>,
-    pub headers: HeaderNames,
+    pub(crate) proxy: Option<ProxyUrl>,
+    pub(crate) headers: HeaderNames,
 }
 
 impl ServiceConfig {
@@ -115,7 +115,7 @@ pub struct DatabaseConfig {
     pub path: PathBuf,
     pub server: Option<PostgresDatabase>,
     pub schema: String,
-    pub password: PasswordSource,
+    pub(crate) password: PasswordSource,
     /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
     pub takeover_after: Duration,
@@ -148,7 +148,7 @@ impl DatabaseConfig {
     }
 
     /// Returns the location of the database without the password, for messages.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         match &self.server {
             Some(server) => server.to_string(),
             None => self.path.display().to_string(),
@@ -212,7 +212,7 @@ pub(super) fn read_retention(table: &mut SectionReader<'_>) -> JournalRetention 
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupConfig {
+pub(crate) struct BackupConfig {
     /// The directory of backups; `None` stands for `backup` beside the database.
     pub directory: Option<PathBuf>,
     pub keep: u32,
@@ -265,7 +265,7 @@ fn check_host_name(text: &str) -> Result<String, String> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
+pub(crate) struct LogConfig {
     pub format: LogFormat,
     pub level: &'static str,
 }

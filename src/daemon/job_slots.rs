@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The slots of all kinds of job.
 #[derive(Clone, Debug)]
-pub struct JobSlots<T> {
+pub(crate) struct JobSlots<T> {
     /// Running jobs, each with the trigger for its next run, if one came.
     slots: BTreeMap<JobKind, Option<RunTrigger>>,
     /// Failed jobs, each with the time of its retry and the delays after that.
@@ -27,7 +27,7 @@ impl<T> Default for JobSlots<T> {
 
 impl<T: Copy + Ord> JobSlots<T> {
     /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
-    pub fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
+    pub(crate) fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
         if let Some(again) = self.slots.get_mut(&kind) {
             *again = Some(trigger);
             return false;
@@ -40,7 +40,7 @@ impl<T: Copy + Ord> JobSlots<T> {
     /// `after` converts a delay from now into a point in time. A failed job is retried with growing delays,
     /// because a daily job must not wait for the next day and nothing else would wake a push. A job stopped
     /// by a refused key is run when the key works again.
-    pub fn end_run(
+    pub(crate) fn end_run(
         &mut self,
         kind: JobKind,
         outcome: RunOutcome,
@@ -62,12 +62,12 @@ impl<T: Copy + Ord> JobSlots<T> {
     }
 
     /// Returns the time of the first retry.
-    pub fn next_retry(&self) -> Option<T> {
+    pub(crate) fn next_retry(&self) -> Option<T> {
         self.retries.values().map(|(at, _)| *at).min()
     }
 
     /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends.
-    pub fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
+    pub(crate) fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
         let mut due = Vec::new();
         for (kind, (at, _)) in &mut self.retries {
             if now >= *at {
@@ -79,7 +79,7 @@ impl<T: Copy + Ord> JobSlots<T> {
     }
 
     /// Returns and forgets the jobs stopped by the refused key.
-    pub fn take_refused(&mut self) -> BTreeSet<JobKind> {
+    pub(crate) fn take_refused(&mut self) -> BTreeSet<JobKind> {
         std::mem::take(&mut self.refused)
     }
 
@@ -89,7 +89,7 @@ impl<T: Copy + Ord> JobSlots<T> {
     }
 
     /// Returns true if the job runs.
-    pub fn is_busy(&self, kind: JobKind) -> bool {
+    pub(crate) fn is_busy(&self, kind: JobKind) -> bool {
         self.slots.contains_key(&kind)
     }
 }

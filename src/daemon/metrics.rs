@@ -96,7 +96,7 @@ pub(super) fn standby_metrics(now: Timestamp, silent: Duration) -> String {
 }
 
 /// Returns true if the metrics file is older than a working daemon lets it become.
-pub async fn is_old(file: Option<&Path>) -> bool {
+pub(crate) async fn is_old(file: Option<&Path>) -> bool {
     let Some(file) = file.map(Path::to_owned) else { return false };
     let written = run_aside("the metrics file", move || file.metadata()?.modified()).await;
     let is_new = |at: SystemTime| at.elapsed().unwrap_or_default() < METRICS_MAX_AGE;

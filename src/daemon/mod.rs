@@ -23,10 +23,11 @@ mod supervise;
 mod system_clock;
 mod systemd;
 
-pub(crate) use control::RunResult;
-pub use control::{ControlError, ControlRequest, send_control_request};
-pub use job_slots::JobSlots;
-pub use metrics::is_old as is_metrics_old;
+pub use control::{ControlError, RunResult};
+pub use control::{ControlRequest, send_control_request};
+#[cfg(test)]
+pub(crate) use job_slots::JobSlots;
+pub(crate) use metrics::is_old as is_metrics_old;
 pub(crate) use notifiers::notice_sender;
 pub use registry::run_job;
 pub(crate) use registry::{JobCalls, job_calls};

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct OnceReport {
     pub runs: Vec<FinishedRun>,
     pub skipped: Vec<JobKind>,
-    pub paused: Vec<PauseRow>,
+    pub(crate) paused: Vec<PauseRow>,
 }
 
 impl OnceReport {

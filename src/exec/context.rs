@@ -94,7 +94,7 @@ pub struct QuantitySettings {
     /// Limit of a fact's age at a write; an older fact is read again first.
     pub max_fact_age: Duration,
     /// Thresholds of the brakes.
-    pub brakes: brake::BrakeSettings,
+    pub(crate) brakes: brake::BrakeSettings,
     /// Limit of a base's age at the insertion of a count. With an older fact the next read is the base.
     pub max_base_age: Duration,
 }

@@ -36,7 +36,7 @@ mod run_args;
 pub(crate) mod start_budget;
 
 pub(crate) use change_events::log_released;
-pub(crate) use context::{BackupSettings, QuantitySettings};
+pub use context::{BackupSettings, QuantitySettings};
 pub use context::{JobContext, JobSettings, JournalRetention};
 pub use error::JobError;
 pub use key_probe::{KeyStatus, probe_key};
@@ -44,4 +44,4 @@ pub(crate) use quota_lift::apply_lifted_wait;
 pub use quota_lift::lift_wait;
 pub use run::FinishedRun;
 pub(crate) use run::{RunEnd, RunReport, run_recorded, with_run};
-pub(crate) use run_args::RunArgs;
+pub use run_args::RunArgs;

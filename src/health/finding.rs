@@ -46,7 +46,7 @@ const TEXT_MAX: usize = 800;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FindingSeverity {
+pub(crate) enum FindingSeverity {
     /// An operator must act: `status` exits with 3.
     Person,
     Note,
@@ -55,7 +55,7 @@ pub enum FindingSeverity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub code: FindingCode,
-    pub severity: FindingSeverity,
+    pub(crate) severity: FindingSeverity,
     pub count: i64,
     /// Start of the fault, if known.
     #[serde(serialize_with = "rfc3339")]

@@ -68,8 +68,8 @@ pub struct HealthInputs {
 pub struct HealthReport {
     pub findings: Vec<Finding>,
     pub rows: HealthRows,
-    pub quota: QuotaStatus,
-    pub bad_requests: BadRequestStatus,
+    pub(crate) quota: QuotaStatus,
+    pub(crate) bad_requests: BadRequestStatus,
     pub oldest_pending: Option<Timestamp>,
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Outcome of a call for the quota. The call's reservation lasts at least another 60 s after every outcome
 /// (docs/rules.md 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuotaOutcome {
+pub(crate) enum QuotaOutcome {
     Answered,
     BadRequest,
     /// 429 with `Retry-After`: the whole account waits for that time. The wait is at least a second and at
@@ -34,7 +34,7 @@ pub enum QuotaOutcome {
 /// A change that the caller logs. Except for a threshold, it stores [`LimiterState`](super::LimiterState)
 /// too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LimiterEvent {
+pub(crate) enum LimiterEvent {
     /// A hold was set (`quota.hold`); [`LimiterState`](super::LimiterState) has changed.
     HoldStarted(Hold),
     /// Other software uses the account, and the adaptive limit fell (`quota.share`).

@@ -41,7 +41,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use completion::{LimiterEvent, QuotaOutcome};
+pub(crate) use completion::{LimiterEvent, QuotaOutcome};
 pub use hold::{Hold, HoldReason, HoldScope};
 pub use permit::Permit;
 pub(crate) use persisted::{BadRequestStatus, QuotaStatus};

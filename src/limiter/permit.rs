@@ -20,7 +20,7 @@ impl Permit {
 
     /// Records the outcome of the call. Returns the changes, which the caller logs and stores.
     #[must_use = "the events have to be logged and stored"]
-    pub fn complete_call(mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
+    pub(crate) fn complete_call(mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
         self.end_grant(outcome)
     }
 
@@ -34,7 +34,7 @@ impl Permit {
 
     /// Returns true if no hold set since the grant stops the call. Check it last before the send, and on
     /// false acquire a new permit.
-    pub fn may_send(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         let now = self.shared.moment();
         self.grant.is_some_and(|grant| self.shared.lock_admission().may_send(grant, now))
     }

@@ -116,7 +116,7 @@ pub struct EndingHold {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct QuotaStatus {
+pub(crate) struct QuotaStatus {
     pub holds: Vec<EndingHold>,
     /// The adaptive limit, in thousandths of the configured part.
     pub share_permille: u32,
@@ -147,7 +147,7 @@ impl LimiterState {
 
 /// The bad-request budget and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadRequestStatus {
+pub(crate) struct BadRequestStatus {
     /// Answers of 400 in the last 24 h.
     pub count: usize,
     /// Count at which bulk pushes stop.

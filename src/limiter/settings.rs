@@ -44,7 +44,7 @@ impl LimiterSettings {
     }
 
     /// Returns the calls a minute that tallyd may use: `calls_per_minute × share`, rounded down, at least 1.
-    pub fn own_limit(&self) -> u32 {
+    pub(crate) fn own_limit(&self) -> u32 {
         // 100 × 0.29 is slightly below 29 in binary, and must give 29.
         let calls = f64::from(self.calls_per_minute) * self.share.clamp(0.0, 1.0) + 1e-9;
         #[expect(

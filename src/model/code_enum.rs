@@ -12,9 +12,9 @@ macro_rules! code_enum {
         #[allow(dead_code, reason = "the program does not use each function of each enum")]
         impl $name {
             /// All values, in the order of their definition.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            $vis const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            pub fn as_str(self) -> &'static str {
+            $vis fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $code),+ }
             }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// Returns a count with its noun, which stands in the plural unless the count is 1.
-pub fn counted(count: impl Display, noun: &str) -> String {
+pub(crate) fn counted(count: impl Display, noun: &str) -> String {
     let count = count.to_string();
     match (count.as_str(), noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o']))) {
         ("1", _) => format!("1 {noun}"),

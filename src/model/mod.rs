@@ -22,21 +22,22 @@ pub mod time;
 
 pub use backoff::RetryDelays;
 pub(crate) use code_enum::code_enum;
-pub use counted::counted;
+pub(crate) use counted::counted;
 pub use decider::Decider;
-pub(crate) use ids::SupplierId;
+pub use ids::SupplierId;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
     StorefrontId, WarehouseId,
 };
 pub use job_kind::{JobKind, RunTrigger};
 pub use lane::Lane;
-pub use month::Month;
+pub(crate) use month::Month;
 pub(crate) use operation::UPDATE_MAX_ENTRIES;
 pub use operation::{CallEffect, Operation};
-pub use order_line::OrderLine;
+pub(crate) use order_line::OrderLine;
 pub use quantity::{Quantity, json_integer};
-pub use reason_text::REASON_MAX_CHARS;
+#[cfg(test)]
+pub(crate) use reason_text::REASON_MAX_CHARS;
 pub(crate) use reason_text::cut_reason;
 pub use sku::{Sku, case_key};
 pub(crate) use sku::{SkuError, look_alike_key};

@@ -6,14 +6,14 @@ use std::fmt;
 
 /// A month of a year: a year of four digits, and a number from 1 to 12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Month {
+pub(crate) struct Month {
     year: u16,
     number: u8,
 }
 
 impl Month {
     /// Returns the month, or `None` for a month that the platform rejects.
-    pub fn new(year: u16, number: u8) -> Option<Self> {
+    pub(crate) fn new(year: u16, number: u8) -> Option<Self> {
         ((1000..=9999).contains(&year) && (1..=12).contains(&number)).then_some(Self { year, number })
     }
 

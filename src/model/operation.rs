@@ -27,7 +27,7 @@ macro_rules! operations {
             }
 
             /// Returns the path with its placeholders.
-            pub fn path(self) -> &'static str {
+            pub(crate) fn path(self) -> &'static str {
                 match self { $(Operation::$variant => $path),+ }
             }
 

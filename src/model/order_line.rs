@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A line of a tracked order (`Order line item`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct OrderLine {
+pub(crate) struct OrderLine {
     pub order_id: OrderId,
     pub line_item_id: LineItemId,
     /// Sold SKU; the platform may omit it.

@@ -10,12 +10,7 @@ pub struct Quantity(pub i64);
 
 impl Quantity {
     /// Largest quantity of the platform's int32.
-    pub const MAX: Quantity = Quantity(i32::MAX as i64);
-
-    /// Returns true if the quantity may be written: 0 to [`Quantity::MAX`].
-    pub fn is_writable(self) -> bool {
-        (0..=Self::MAX.0).contains(&self.0)
-    }
+    pub(crate) const MAX: Quantity = Quantity(i32::MAX as i64);
 }
 
 impl fmt::Display for Quantity {

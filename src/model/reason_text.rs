@@ -3,7 +3,7 @@
 use super::storable_text;
 
 /// Maximum characters of a reason. The journal contains the complete message.
-pub const REASON_MAX_CHARS: usize = 1_000;
+pub(crate) const REASON_MAX_CHARS: usize = 1_000;
 
 /// Returns the reason, truncated for storage and logs, as both engines store it.
 ///

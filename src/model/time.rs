@@ -70,7 +70,7 @@ pub struct Moment(pub i64);
 
 impl Moment {
     /// Returns the moment later by `duration`.
-    pub fn plus(self, duration: Duration) -> Self {
+    pub(crate) fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(whole_millis(duration)))
     }
 

@@ -19,7 +19,7 @@ pub(crate) const BODY_MAX_BYTES: usize = 256 * 1024;
 ///
 /// A body over the limit is not loaded, because a page of such bodies would exhaust the memory of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoredBody {
+pub(crate) enum StoredBody {
     Text(String),
     /// Size in bytes of a body over [`BODY_MAX_BYTES`].
     TooLong(u64),
@@ -38,7 +38,7 @@ impl StoredBody {
 /// The error of a change that is rejected permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct ChangeRejection {
+pub(crate) struct ChangeRejection {
     /// Code for the outbox's column `reason`.
     pub reason: Reason,
     /// Problem, its subject and the remedy, for the outbox's column `detail`.
@@ -52,7 +52,7 @@ impl From<UnknownKind> for ChangeRejection {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum ChangeBody {
+pub(crate) enum ChangeBody {
     QuantitySet(QuantitySet),
     QuantityAdjust(QuantityAdjust),
     ShipmentCreate(ShipmentCreate),
@@ -75,7 +75,7 @@ impl ChangeBody {
     }
 
     /// Returns the SKU of the change, for kinds that name a SKU.
-    pub fn sku(&self) -> Option<&Sku> {
+    pub(crate) fn sku(&self) -> Option<&Sku> {
         match self {
             ChangeBody::QuantitySet(set) => Some(&set.stock_level.sku),
             ChangeBody::QuantityAdjust(adjust) => Some(&adjust.stock_level.sku),
@@ -89,7 +89,7 @@ impl ChangeBody {
 /// Parses a change as it was inserted.
 ///
 /// Fails with [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
-pub fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
+pub(crate) fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
     let kind = kind.parse::<ChangeKind>()?;
     if body.len() > BODY_MAX_BYTES {
         return Err(body_too_long(u64::try_from(body.len()).unwrap_or(u64::MAX)));

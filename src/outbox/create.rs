@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 
 /// A thing to create, with the platform's own body as it was inserted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CreateBody {
+pub(crate) struct CreateBody {
     pub thing: CreatedThing,
     pub fields: Map<String, Value>,
 }
 
 /// A thing with the SKU or name by which the preflight and the check find it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CreatedThing {
+pub(crate) enum CreatedThing {
     Product(Sku),
     Warehouse(String),
     Template(StorefrontId, String),
 }
 
 impl CreateBody {
-    pub fn kind(&self) -> ChangeKind {
+    pub(crate) fn kind(&self) -> ChangeKind {
         match self.thing {
             CreatedThing::Product(_) => ChangeKind::ProductCreate,
             CreatedThing::Warehouse(_) => ChangeKind::WarehouseCreate,

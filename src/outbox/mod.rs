@@ -20,19 +20,19 @@ mod warehouse;
 
 #[cfg(test)]
 pub(crate) use body::BODY_MAX_BYTES;
-pub use body::parse_body;
-pub use body::{ChangeBody, ChangeRejection};
+pub(crate) use body::parse_body;
+pub(crate) use body::{ChangeBody, ChangeRejection};
 pub(crate) use body::{StoredBody, read_stored_body};
 pub(crate) use create::product_key;
-pub use create::{CreateBody, CreatedThing};
+pub(crate) use create::{CreateBody, CreatedThing};
 pub(crate) use identity::{content_digest, derived_key};
 pub use kind::{ChangeKind, UnknownKind};
-pub use product::ProductUpdate;
-pub use quantity::{QuantityAdjust, QuantitySet};
+pub(crate) use product::ProductUpdate;
+pub(crate) use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::Reason;
 pub(crate) use resolution::quote_key;
 pub use resolution::{ChangeStatus, Resolution, ResolutionStep};
-pub use shipment::{LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingSubmit};
+pub(crate) use shipment::{LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingSubmit};
 pub(crate) use shipment::{TrackingInfo, TrackingLine};
 pub use state::ChangeState;
 pub(crate) use unique_json::parse_unique_json;

@@ -35,7 +35,7 @@ const REQUIRED_IN_UPDATE: [&str; 6] = ["Id", "CompanyId", "Type", "Identifiers",
 
 /// A product to replace with a full PUT.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ProductUpdate {
+pub(crate) struct ProductUpdate {
     /// SKU whose stock levels the update reserves while it is in flight (docs/rules.md 9).
     pub sku: Sku,
     pub product_id: ProductId,
@@ -72,7 +72,7 @@ impl ProductUpdate {
     ///
     /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::NotShown`]
     /// for a link unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
-    pub fn with_quantities(
+    pub(crate) fn with_quantities(
         &self,
         facts: &BTreeMap<WarehouseId, Quantity>,
         total: Quantity,

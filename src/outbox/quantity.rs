@@ -15,7 +15,7 @@ const DELTA_RANGE: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
 
 /// `quantity.set`: a count of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuantitySet {
+pub(crate) struct QuantitySet {
     pub stock_level: StockLevel,
     pub quantity: Quantity,
     /// Quantity that the view `stock` showed at the count; `None` takes the stored base.
@@ -40,7 +40,7 @@ impl QuantitySet {
 
 /// `quantity.adjust`: units that arrived or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuantityAdjust {
+pub(crate) struct QuantityAdjust {
     pub stock_level: StockLevel,
     /// Difference in units. Zero is accepted, because programs that write differences also write zero.
     pub delta: i64,

@@ -10,7 +10,7 @@ use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId};
 
 /// `shipment.create`: the shipment of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShipmentCreate {
+pub(crate) struct ShipmentCreate {
     pub order_id: OrderId,
     /// Lines to ship; `None` means everything left.
     ///
@@ -20,7 +20,7 @@ pub struct ShipmentCreate {
 
 /// An order line with its quantity to ship.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShipmentLine {
+pub(crate) struct ShipmentLine {
     pub line_item_id: LineItemId,
     /// Units, at least 1; `None` means the units left of the line.
     pub quantity: Option<i64>,
@@ -28,7 +28,7 @@ pub struct ShipmentLine {
 
 /// `tracking.submit`: the tracking of a shipment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackingSubmit {
+pub(crate) struct TrackingSubmit {
     pub shipment: ShipmentRef,
     /// Default for lines without values of their own.
     pub info: TrackingInfo,
@@ -40,7 +40,7 @@ pub struct TrackingSubmit {
 
 /// The shipment reference of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShipmentRef {
+pub(crate) enum ShipmentRef {
     Id(ShipmentId),
     /// `shipment_key`: the key of the change that creates the shipment.
     Key(String),
@@ -48,7 +48,7 @@ pub enum ShipmentRef {
 
 /// Tracking values of a shipment or of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrackingInfo {
+pub(crate) struct TrackingInfo {
     /// Carrier of the account; without it marketplaces receive no carrier.
     pub carrier_id: Option<i64>,
     pub tracking_number: Option<String>,
@@ -59,14 +59,14 @@ pub struct TrackingInfo {
 
 /// A line of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackingLine {
+pub(crate) struct TrackingLine {
     pub line: LineRef,
     pub info: TrackingInfo,
 }
 
 /// A `line_item_id` in the id space of its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LineRef {
+pub(crate) enum LineRef {
     Item(ShipmentItemId),
     /// Order line, with `shipment_key`; it is translated before the send.
     OrderLine(LineItemId),
@@ -124,7 +124,7 @@ impl TrackingSubmit {
 }
 
 impl LineRef {
-    pub fn raw_id(self) -> i64 {
+    pub(crate) fn raw_id(self) -> i64 {
         match self {
             LineRef::Item(id) => id.0,
             LineRef::OrderLine(id) => id.0,

@@ -48,7 +48,7 @@ code_enum! {
 
 impl ChangeState {
     /// Returns true if the transition to `to` exists.
-    pub fn may_become(self, to: ChangeState) -> bool {
+    pub(crate) fn may_become(self, to: ChangeState) -> bool {
         use ChangeState::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
         match self {
             Pending => matches!(to, Sending | Held | Rejected | Cancelled),
@@ -67,7 +67,7 @@ impl ChangeState {
     /// Returns true if a request already made may change the platform.
     ///
     /// No other call then touches the stock level, order or shipment of the change.
-    pub fn is_in_flight(self) -> bool {
+    pub(crate) fn is_in_flight(self) -> bool {
         matches!(self, ChangeState::Sending | ChangeState::InDoubt)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct HourCounts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BrakeSettings {
+pub(crate) struct BrakeSettings {
     /// `max_zeroing_fraction`: fraction of the non-zero stock levels, 0 to 1.
     pub max_zeroing_fraction: f64,
     /// `max_quantity_jump`: largest change of a stock level by one write, in units; 0 disables it.

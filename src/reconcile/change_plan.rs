@@ -5,7 +5,7 @@
 use crate::outbox::Reason;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangePlan<T> {
+pub(crate) enum ChangePlan<T> {
     /// A fact must be read first.
     ReadFirst,
     /// The change is claimed, with this evidence, and sent.

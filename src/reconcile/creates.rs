@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// A record of the platform: a product with its SKU, a warehouse or template with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundRecord {
+pub(crate) struct FoundRecord {
     pub id: i64,
     pub name: String,
     /// True if the fields equal those of the change; not compared in the preflight.
@@ -24,7 +24,7 @@ pub struct FoundRecord {
 /// Decides a create from the preflight; `None` asks for the preflight.
 ///
 /// `Send` carries the ids seen, which the claim stores.
-pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
+pub(crate) fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTreeSet<i64>> {
     let Some(there) = there else { return ChangePlan::ReadFirst };
     match there.iter().find(|found| case_key(&found.name) == case_key(name)) {
         Some(FoundRecord { id, name: found, .. }) => ChangePlan::Held {
@@ -38,7 +38,7 @@ pub fn plan_create(name: &str, there: Option<&[FoundRecord]>) -> ChangePlan<BTre
 /// Judges a create in doubt by the checks since, oldest first. `TookEffect` carries the id.
 ///
 /// A check shows the records in the answer, and `None` if the answer omitted others that exist.
-pub fn settle_create(
+pub(crate) fn settle_create(
     name: &str,
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,

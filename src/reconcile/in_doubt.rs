@@ -11,7 +11,7 @@ use crate::outbox::Reason;
 use std::time::Duration;
 
 /// Quiet time of creates: a second shipment costs more than a delay of ten minutes.
-pub const QUIET_CREATE: Duration = Duration::from_secs(600);
+pub(crate) const QUIET_CREATE: Duration = Duration::from_secs(600);
 
 /// Minimum quiet time of quantity writes.
 const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
@@ -20,13 +20,13 @@ const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
 const SIBLINGS_MIN: usize = 3;
 
 /// Returns the quiet time of quantity writes sent with `timeout`.
-pub fn quiet_quantity(timeout: Duration) -> Duration {
+pub(crate) fn quiet_quantity(timeout: Duration) -> Duration {
     timeout.saturating_mul(2).max(QUIET_QUANTITY_MIN)
 }
 
 /// The outcome of a change in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settlement<T> {
+pub(crate) enum Settlement<T> {
     TookEffect(T),
     /// The change had no effect and will have none.
     HadNoEffect,
@@ -44,7 +44,7 @@ pub enum Settlement<T> {
 
 impl<T> Settlement<T> {
     /// Returns the same outcome with the value of `TookEffect` mapped.
-    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settlement<U> {
+    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settlement<U> {
         match self {
             Settlement::TookEffect(value) => Settlement::TookEffect(convert(value)),
             Settlement::HadNoEffect => Settlement::HadNoEffect,
@@ -56,7 +56,7 @@ impl<T> Settlement<T> {
 
 /// A check after the send of a request in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EffectCheck<S> {
+pub(crate) struct EffectCheck<S> {
     pub sent_at: Timestamp,
     /// The state at the platform, as far as the judgement needs it.
     pub shown: S,
@@ -87,7 +87,7 @@ pub(super) fn judge_absence<S, T>(
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteInDoubt {
+pub(crate) struct WriteInDoubt {
     /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
     pub target: Quantity,
@@ -97,7 +97,7 @@ pub struct WriteInDoubt {
 
 /// The stock level as a check shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckResult {
+pub(crate) enum CheckResult {
     /// The product with the quantity; `None` if the warehouse is still not linked.
     Returned(Option<Quantity>),
     NotReturned,
@@ -105,7 +105,7 @@ pub enum CheckResult {
 
 /// Another entry of the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiblingEntry {
+pub(crate) struct SiblingEntry {
     pub before: Option<Quantity>,
     pub target: Quantity,
     /// Current quantity at the platform, if it was checked.
@@ -115,7 +115,7 @@ pub struct SiblingEntry {
 /// Judges a quantity write by the checks of its stock level, oldest first.
 ///
 /// `TookEffect` carries the value to add to O.
-pub fn settle_write(
+pub(crate) fn settle_write(
     write: &WriteInDoubt,
     checks: &[EffectCheck<CheckResult>],
     siblings: &[SiblingEntry],

@@ -11,24 +11,24 @@ pub(crate) mod brake;
 mod change_plan;
 mod count;
 pub(crate) mod count_base;
-pub mod creates;
-pub mod in_doubt;
+pub(crate) mod creates;
+pub(crate) mod in_doubt;
 pub(crate) mod isolation;
 pub mod packing;
 pub(crate) mod product_update;
 pub mod proof;
 pub(crate) mod read_admission;
-pub mod shipments;
+pub(crate) mod shipments;
 mod stock_level;
 mod stock_plan;
-pub mod tracking;
+pub(crate) mod tracking;
 pub(crate) mod unshown;
 
-pub use change_plan::ChangePlan;
-pub(crate) use stock_level::{ChangeDecision, DecidedChange, StockLevelStep};
+pub(crate) use change_plan::ChangePlan;
+pub use stock_level::{ChangeDecision, DecidedChange, StockLevelStep};
 pub use stock_level::{
     ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, OpenState, QuantityState,
     StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan,
 };
 pub use stock_plan::plan_stock_level;
-pub use unshown::ProductLack;
+pub(crate) use unshown::ProductLack;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OrderFact<'a> {
+pub(crate) enum OrderFact<'a> {
     /// Not read just now: a read comes before any decision.
     Unread,
     /// The platform knows no such order, or lists no lines of it.
@@ -26,7 +26,7 @@ pub enum OrderFact<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KnownOrder<'a> {
+pub(crate) struct KnownOrder<'a> {
     /// Its readable lines. Another line is never sent and keeps none of these.
     pub lines: &'a [OrderLine],
     /// True if another line could not be read, for instance because its quantity is a fraction.
@@ -37,7 +37,7 @@ pub struct KnownOrder<'a> {
 
 /// A line of the request, stored with the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClaimedLine {
+pub(crate) struct ClaimedLine {
     pub line_item_id: LineItemId,
     pub quantity: i64,
     /// Units left just before the send, if the platform stated them.
@@ -47,7 +47,7 @@ pub struct ClaimedLine {
 /// Decides a shipment by its order as just read.
 ///
 /// `Send` carries every line and quantity, also of a whole order.
-pub fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
+pub(crate) fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
     let id = change.order_id;
     let known = match order {
         OrderFact::Unread => return ChangePlan::ReadFirst,
@@ -144,7 +144,7 @@ pub(crate) type UnitsLeft = BTreeMap<LineItemId, i64>;
 /// Judges a shipment without an answer by the checks of its order since, oldest first.
 ///
 /// The result is never `TookEffect`, because only a shipment id proves the effect (see [`check_adoption`]).
-pub fn settle_shipment(
+pub(crate) fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,
     checks: &[EffectCheck<UnitsLeft>],
@@ -182,7 +182,7 @@ fn describe_check(line: &ClaimedLine, left: &UnitsLeft) -> String {
 /// quantities of its items. `owner` is the change that the shipment belongs to already.
 ///
 /// The error is a sentence with the difference.
-pub fn check_adoption(
+pub(crate) fn check_adoption(
     claimed: &[ClaimedLine],
     items: &[(LineItemId, i64)],
     owner: Option<ChangeId>,

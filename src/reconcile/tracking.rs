@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A shipment item, as just read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemFact {
+pub(crate) struct ItemFact {
     pub item_id: ShipmentItemId,
     /// Order line of the item, if the platform states it.
     pub line_item_id: Option<LineItemId>,
@@ -24,7 +24,7 @@ pub struct ItemFact {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrackingItem {
+pub(crate) struct TrackingItem {
     pub item_id: ShipmentItemId,
     /// Values of the line, with the change's values as default.
     pub info: TrackingInfo,
@@ -32,7 +32,10 @@ pub struct TrackingItem {
 
 /// Decides a tracking change by its shipment's items as just read; `None` asks for the read. `Send` carries
 /// every item to name; none if all have their number, and the change is applied without a call.
-pub fn plan_tracking(change: &TrackingSubmit, items: Option<&[ItemFact]>) -> ChangePlan<Vec<TrackingItem>> {
+pub(crate) fn plan_tracking(
+    change: &TrackingSubmit,
+    items: Option<&[ItemFact]>,
+) -> ChangePlan<Vec<TrackingItem>> {
     let Some(items) = items else { return ChangePlan::ReadFirst };
     if items.is_empty() {
         let detail = "the platform lists no items of the shipment; check it there".into();

@@ -11,7 +11,7 @@ const ASK_INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 code_enum! {
     /// The way in which the last answer lacked a product.
-    pub enum ProductLack {
+    pub(crate) enum ProductLack {
         /// The answer holds other requested products, and not this product.
         Absent = "absent",
         /// The answer holds no requested product, so that it proves nothing.

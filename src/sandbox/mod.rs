@@ -204,7 +204,7 @@ impl Sandbox {
     }
 
     /// Stops accepting calls, answers those in flight, and ends.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         if tokio::time::timeout(STOP_TIMEOUT, self.serving).await.is_err() {
             tracing::warn!("the sandbox ended with a connection still open");

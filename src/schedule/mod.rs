@@ -14,6 +14,7 @@ pub(crate) mod feasibility;
 mod occurrence;
 mod rule;
 
-pub(crate) use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
+pub use driver::DriverError;
+pub(crate) use driver::{DueJob, Heartbeat, ScheduleDriver};
 pub use occurrence::JobOccurrences;
 pub use rule::{MissedPolicy, Schedule, ScheduleError};

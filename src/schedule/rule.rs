@@ -62,7 +62,7 @@ pub enum ScheduleError {
 impl Schedule {
     /// Parses a schedule; `timezone` is a name of the zone database. Names the part that cannot
     /// be used, and a valid form.
-    pub fn parse(
+    pub(crate) fn parse(
         expression: &str,
         timezone: &str,
         jitter: Duration,
@@ -79,11 +79,12 @@ impl Schedule {
     }
 
     /// Returns the expression as it was written.
-    pub fn expression(&self) -> &str {
+    pub(crate) fn expression(&self) -> &str {
         &self.expression
     }
 
-    pub fn timezone(&self) -> &'static str {
+    #[cfg(test)]
+    pub(crate) fn timezone(&self) -> &'static str {
         self.timezone.name()
     }
 
@@ -93,7 +94,7 @@ impl Schedule {
     }
 
     /// Returns the first due time after `after`.
-    pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
         let found = self.cron.find_next_occurrence(&self.local_time(after), false).ok()?;
         Some(Timestamp(found.timestamp_millis()))
     }
@@ -124,7 +125,7 @@ impl Schedule {
     }
 
     /// Returns the newest due time whose start is at or before `now`.
-    pub fn latest_started(&self, job: JobKind, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn latest_started(&self, job: JobKind, now: Timestamp) -> Option<Timestamp> {
         let due = self.last_due(now)?;
         if self.start_of(job, due) <= now {
             return Some(due);
@@ -134,7 +135,8 @@ impl Schedule {
 
     /// Returns true if an occurrence after `last_due`, the last one that ran, was missed. An occurrence whose
     /// start is still to come is not missed.
-    pub fn has_missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
+    #[cfg(test)]
+    pub(crate) fn has_missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
         self.latest_started(job, now).is_some_and(|due| due > last_due)
     }
 

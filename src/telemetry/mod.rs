@@ -32,12 +32,13 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 /// Names of events. A published name keeps its meaning.
-pub mod event {
+pub(crate) mod event {
     macro_rules! events {
         ($($constant:ident = $name:literal),+ $(,)?) => {
-            $(pub const $constant: &str = $name;)+
+            $(pub(crate) const $constant: &str = $name;)+
             /// All names; each has its row in `docs/logging.md`, which says when it is written.
-            pub const ALL: &[&str] = &[$($constant),+];
+            #[cfg(test)]
+            pub(crate) const ALL: &[&str] = &[$($constant),+];
         };
     }
 
@@ -94,7 +95,7 @@ pub mod event {
 }
 
 code_enum! {
-    pub enum LogFormat {
+    pub(crate) enum LogFormat {
         Json = "json",
         Text = "text",
     }

@@ -27,7 +27,7 @@ pub(super) struct CsvImportArgs {
 
 /// A parsed line: its number in the file, and its values by column.
 #[derive(Debug)]
-pub struct CsvRow {
+pub(crate) struct CsvRow {
     /// The line number in the file, from 1.
     pub line_number: u64,
     values: HashMap<String, String>,
@@ -47,12 +47,12 @@ impl CsvRow {
     }
 
     /// Returns the value of a column that must not be empty.
-    pub fn required_value(&self, column: &str) -> Result<&str, String> {
+    pub(crate) fn required_value(&self, column: &str) -> Result<&str, String> {
         self.get(column)?.ok_or_else(|| format!("`{column}` is empty"))
     }
 
     /// Returns a whole number from a column that must not be empty.
-    pub fn whole_number(&self, column: &str) -> Result<i64, String> {
+    pub(crate) fn whole_number(&self, column: &str) -> Result<i64, String> {
         let text = self.required_value(column)?;
         let signed = text.replace('\u{2212}', "-");
         let (whole, zeros) = signed.split_once('.').unwrap_or((&signed, "0"));
@@ -73,7 +73,7 @@ impl CsvRow {
 
 /// The columns of a file; other columns are reported and not read.
 #[derive(Debug)]
-pub struct CsvColumns {
+pub(crate) struct CsvColumns {
     /// The required columns.
     pub required: &'static [&'static str],
     /// The optional columns.
@@ -82,7 +82,7 @@ pub struct CsvColumns {
 
 /// The reason for which a file is refused: as a whole, or for its bad lines.
 #[derive(Debug, PartialEq, Eq)]
-pub enum CsvRefusal {
+pub(crate) enum CsvRefusal {
     /// The file cannot be split into lines and columns that are known, or has no lines; a sentence.
     File(String),
     /// The bad lines, each a sentence that begins with the line number.
@@ -151,7 +151,7 @@ fn not_imported(problem: &str) -> String {
 
 /// Converts the bytes of a file. Also returns notes about lines and columns that are left out; a bad line is left out
 /// with `partial` if another is valid.
-pub fn parse_rows<T>(
+pub(crate) fn parse_rows<T>(
     bytes: &[u8],
     columns: &CsvColumns,
     partial: bool,

@@ -56,7 +56,7 @@ impl HttpTransport {
     }
 
     /// Returns a transport with other keys over the same connections.
-    pub fn with_keys(&self, keys: &AccountKeys) -> Result<Self, SetupError> {
+    pub(crate) fn with_keys(&self, keys: &AccountKeys) -> Result<Self, SetupError> {
         Ok(Self {
             client: self.client.clone(),
             base_url: self.base_url.clone(),
@@ -68,12 +68,12 @@ impl HttpTransport {
     }
 
     /// Uses the keys of `other` from the next call on. Calls in flight keep their keys.
-    pub fn use_keys(&self, other: &Self) {
+    pub(crate) fn use_keys(&self, other: &Self) {
         let keys = other.key_values();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    pub fn has_keys_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_keys_of(&self, other: &Self) -> bool {
         self.key_values() == other.key_values()
     }
 

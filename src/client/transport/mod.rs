@@ -15,8 +15,8 @@ pub use checked_body::SendCheck;
 pub use http::HttpTransport;
 pub(crate) use receiver::{ReceiverClient, mask_account_keys, receiver_host};
 pub use reply::CallReply;
-pub use setup::{AccountKeys, HttpSettings, SetupError};
-pub(crate) use setup::{HeaderNames, is_proxy_url, parse_base_url};
+pub use setup::{AccountKeys, HttpSettings};
+pub(crate) use setup::{HeaderNames, SetupError, is_proxy_url, parse_base_url};
 
 use crate::model::Operation;
 use serde::Serialize;

@@ -10,7 +10,7 @@ use crate::model::{CallEffect, Operation, Timestamp};
 pub struct CallReply {
     pub operation: Operation,
     /// Class of the outcome. Callers decide on this field alone.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     pub status: Option<u16>,
     /// The `Retry-After` header as received; the verdict holds its meaning.
     pub retry_after: Option<String>,
@@ -22,7 +22,7 @@ pub struct CallReply {
 }
 
 impl CallReply {
-    pub fn from_outcome(
+    pub(crate) fn from_outcome(
         operation: Operation,
         outcome: Result<PlatformResponse, TransportError>,
         now: Timestamp,

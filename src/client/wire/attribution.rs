@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Returns the refused entries of a call, given by their SKUs in the call's order, with the platform's reasons.
 /// `None`: the answer leaves open which entries were applied, so all stock levels of the call must be read.
-pub fn attribute_messages(answer: &UpdateAnswer, skus: &[Sku]) -> Option<Vec<(usize, String)>> {
+pub(crate) fn attribute_messages(answer: &UpdateAnswer, skus: &[Sku]) -> Option<Vec<(usize, String)>> {
     let case_keys: Vec<String> = skus.iter().map(Sku::case_key).collect();
     let mut reasons: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let lines = answer.messages.iter().flat_map(|message| message.lines());

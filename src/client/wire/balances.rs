@@ -54,12 +54,12 @@ pub struct WarehouseBalance<'a> {
 /// Key of *Get products by SKU or UPC* (`idType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ProductKey {
+pub(crate) enum ProductKey {
     Sku,
     Upc,
 }
 
-pub fn get_product_balances(skus: &[Sku]) -> PlatformRequest {
+pub(crate) fn get_product_balances(skus: &[Sku]) -> PlatformRequest {
     /// Written directly, because a `serde_json::Value` would copy each SKU three times.
     #[derive(Serialize)]
     struct BalancesBody<'a> {
@@ -68,7 +68,7 @@ pub fn get_product_balances(skus: &[Sku]) -> PlatformRequest {
     PlatformRequest::new(Operation::GetProductBalances).with_json(&BalancesBody { skus })
 }
 
-pub fn get_products(by: ProductKey, ids: &[String]) -> PlatformRequest {
+pub(crate) fn get_products(by: ProductKey, ids: &[String]) -> PlatformRequest {
     PlatformRequest::new(Operation::GetProducts).with_json(&json!({ "idType": by, "idList": ids }))
 }
 
@@ -81,7 +81,7 @@ pub fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>,
 }
 
 /// Reads the answer of *Get products by SKU or UPC*, an envelope.
-pub fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
+pub(crate) fn decode_products(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product lookup";
     let envelope = Envelope::read(what, body)?;
     let read = read_balances(what, envelope.list())?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// A line of a sales order (*Order line item*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct OrderLineItem {
+pub(crate) struct OrderLineItem {
     #[serde(rename = "OrderLineItemId", deserialize_with = "lenient::req")]
     pub id: LineItemId,
     #[serde(rename = "SalesOrderId", default, deserialize_with = "lenient::opt")]
@@ -34,7 +34,7 @@ pub struct OrderLineItem {
 }
 
 impl OrderLineItem {
-    pub fn to_order_line(&self, order_id: OrderId) -> OrderLine {
+    pub(crate) fn to_order_line(&self, order_id: OrderId) -> OrderLine {
         OrderLine {
             order_id,
             line_item_id: self.id,
@@ -54,7 +54,7 @@ impl OrderLineItem {
 /// Units that one warehouse provides for an order line (*Order line item warehouse allocation*). For a kit
 /// the allocations are of its components. The mirror stores them under the names of the fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct LineAllocation {
+pub(crate) struct LineAllocation {
     #[serde(rename(deserialize = "OrderLineItemId"), default, deserialize_with = "lenient::opt")]
     line_item_id: Option<LineItemId>,
     #[serde(rename(deserialize = "WarehouseAllocationId"), default, deserialize_with = "lenient::opt")]
@@ -72,15 +72,15 @@ pub struct LineAllocation {
 
 /// Requests an order's lines (*Get line items of a sales order*). The operation
 /// has pages but no page parameter.
-pub fn get_order_line_items(order: OrderId) -> PlatformRequest {
+pub(crate) fn get_order_line_items(order: OrderId) -> PlatformRequest {
     PlatformRequest::new(Operation::GetOrderLineItems).with_json(&json!({ "OrderId": order }))
 }
 
-pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> PlatformRequest {
+pub(crate) fn warehouse_allocation(order: OrderId, line: LineItemId) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::WarehouseAllocation, &[order.0, line.0])
 }
 
-pub fn decode_order_line_items(
+pub(crate) fn decode_order_line_items(
     body: &[u8],
     asked: OrderId,
 ) -> Result<DecodedAnswer<OrderLineItem>, MalformedBody> {
@@ -88,7 +88,7 @@ pub fn decode_order_line_items(
     decode_list_once("the order's line items", body, |line| &line.id, is_asked)
 }
 
-pub fn decode_allocations(
+pub(crate) fn decode_allocations(
     body: &[u8],
     asked: LineItemId,
 ) -> Result<DecodedAnswer<LineAllocation>, MalformedBody> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParsedRequest {
+pub(crate) enum ParsedRequest {
     /// *Get product balances* of these SKUs.
     Balances(Vec<Sku>),
     /// *Get products by SKU or UPC*; a product that was not found is no fact.
@@ -62,7 +62,11 @@ struct ProductIdBody {
 
 impl ParsedRequest {
     /// Parses a request from its operation, its path and query, and its body.
-    pub fn parse_request(operation: Operation, target: &str, body: &[u8]) -> Result<Self, MalformedBody> {
+    pub(crate) fn parse_request(
+        operation: Operation,
+        target: &str,
+        body: &[u8],
+    ) -> Result<Self, MalformedBody> {
         Ok(match operation {
             Operation::GetProductBalances => ParsedRequest::Balances(parse_json::<SkusBody>(body)?.skus),
             Operation::GetProducts => ParsedRequest::Products,

@@ -7,7 +7,7 @@ use crate::model::{Operation, ProductId, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Product {
+pub(crate) struct Product {
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ProductId,
     #[serde(rename = "Sku", deserialize_with = "lenient::req")]
@@ -27,14 +27,14 @@ pub struct Product {
 
 /// Standard numbers of a product (`Identifiers`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ProductIdentifiers {
+pub(crate) struct ProductIdentifiers {
     #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
     pub upc: Option<String>,
 }
 
 /// A product's link to a warehouse (*Product-warehouse item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ProductWarehouse {
+pub(crate) struct ProductWarehouse {
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
     /// Units: the fact of the stock level.
@@ -51,17 +51,17 @@ pub struct ProductWarehouse {
 }
 
 /// Requests a new product from the platform's own body (*Create product*).
-pub fn create_product(body: &impl Serialize) -> PlatformRequest {
+pub(crate) fn create_product(body: &impl Serialize) -> PlatformRequest {
     PlatformRequest::new(Operation::CreateProduct).with_json(body)
 }
 
 /// Requests the replacement of a product by the platform's own body (*Update product*). The body is the whole
 /// product, because omitted fields would be reset (docs/rules.md 9).
-pub fn update_product(body: &impl Serialize) -> PlatformRequest {
+pub(crate) fn update_product(body: &impl Serialize) -> PlatformRequest {
     PlatformRequest::new(Operation::UpdateProduct).with_json(body)
 }
 
-pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
+pub(crate) fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, MalformedBody> {
     decode_enveloped::<WriteAnswer<Product>, _>("the product", body)
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn decode_product_update(
 
 /// A component of a kit (*Get kit components*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct KitComponent {
+pub(crate) struct KitComponent {
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
     /// Units of the component in one kit.
@@ -90,11 +90,11 @@ pub struct KitComponent {
     pub product: Option<Product>,
 }
 
-pub fn kit_components(kit: ProductId) -> PlatformRequest {
+pub(crate) fn kit_components(kit: ProductId) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::KitComponents, &[kit.0])
 }
 
-pub fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
+pub(crate) fn decode_kit_components(body: &[u8]) -> Result<DecodedAnswer<KitComponent>, MalformedBody> {
     decode_list("the kit's components", body, |_| true)
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// Product among the ten best sellers of a month (*TopSellingProduct*). Its JSON is that of the stored report.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct TopSeller {
+pub(crate) struct TopSeller {
     #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
     #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
@@ -39,7 +39,7 @@ pub struct TopSeller {
 /// Figures of one month (*BusinessHealth month record*); amounts in the account's currency. Its JSON
 /// is that of the stored report.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct HealthMonth {
+pub(crate) struct HealthMonth {
     #[serde(rename = "Year", skip_serializing, deserialize_with = "lenient::req")]
     pub year: i64,
     #[serde(rename = "Month", skip_serializing, deserialize_with = "lenient::req")]
@@ -74,26 +74,29 @@ impl HealthMonth {
     }
 }
 
-pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> PlatformRequest {
+pub(crate) fn top_selling(storefront: Option<StorefrontId>, month: Month) -> PlatformRequest {
     PlatformRequest::new(Operation::TopSelling)
         .with_query("storefrontId", storefront)
         .with_query("year", Some(month.year()))
         .with_query("month", Some(month.number()))
 }
 
-pub fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequest {
+pub(crate) fn business_health(month: Option<Month>, paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::BusinessHealth)
         .with_query("year", month.map(Month::year))
         .with_query("month", month.map(Month::number))
         .with_page(paging)
 }
 
-pub fn decode_top_selling(body: &[u8], asked: Month) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
+pub(crate) fn decode_top_selling(
+    body: &[u8],
+    asked: Month,
+) -> Result<DecodedAnswer<TopSeller>, MalformedBody> {
     let month = (i64::from(asked.year()), i64::from(asked.number()));
     decode_list("the top sellers", body, |seller: &TopSeller| (seller.year, seller.month) == month)
 }
 
-pub fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
+pub(crate) fn decode_business_health(body: &[u8]) -> Result<DecodedAnswer<HealthMonth>, MalformedBody> {
     decode_list("the business health", body, |record: &HealthMonth| record.calendar_month().is_some())
 }
 
@@ -113,13 +116,13 @@ const COUNTS: [&str; 12] = [
     "QueuedListings",
 ];
 
-pub fn work_queue() -> PlatformRequest {
+pub(crate) fn work_queue() -> PlatformRequest {
     PlatformRequest::new(Operation::WorkQueue)
 }
 
 /// Reads the answer of *Work queue*, which has no envelope: the counts in the interface's order; `None`: the answer
 /// lacks the count. An object without any of them is refused.
-pub fn decode_work_queue(body: &[u8]) -> Result<[Option<i64>; 12], MalformedBody> {
+pub(crate) fn decode_work_queue(body: &[u8]) -> Result<[Option<i64>; 12], MalformedBody> {
     let what = "the work queue";
     let fields: HashMap<String, &RawValue> =
         serde_json::from_slice(body).map_err(|error| MalformedBody::new(what, error))?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// A shipment (*Shipment*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Shipment {
+pub(crate) struct Shipment {
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ShipmentId,
     #[serde(rename = "EcomdashOrderId", default, deserialize_with = "lenient::opt")]
@@ -35,12 +35,12 @@ pub struct Shipment {
 
 impl Shipment {
     /// Returns the order of the shipment, from either of the interface's two field names.
-    pub fn order_id(&self) -> Option<OrderId> {
+    pub(crate) fn order_id(&self) -> Option<OrderId> {
         self.service_order_id.or(self.order_id)
     }
 
     /// Returns the state (*States and transitions*) from `Status` or the short `StatusInd`; `None` if both are missing.
-    pub fn status(&self) -> Option<&str> {
+    pub(crate) fn status(&self) -> Option<&str> {
         let code = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
         let short = [("C", "Cancelled"), ("P", "PartiallyShipped"), ("S", "Shipped"), ("U", "Unshipped")];
         let named = short
@@ -52,7 +52,7 @@ impl Shipment {
 
 /// An item of a shipment (*Shipment item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ShipmentItem {
+pub(crate) struct ShipmentItem {
     /// Id of the item, in another id space than the order's lines.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ShipmentItemId,
@@ -92,14 +92,14 @@ impl ShipmentItem {
     }
 
     /// Returns the shipped flag from `IsShipped` or the short `ShippedInd`; `None` if both are missing.
-    pub fn is_shipped(&self) -> Option<bool> {
+    pub(crate) fn is_shipped(&self) -> Option<bool> {
         self.is_shipped.or(self.shipped_indicator)
     }
 }
 
 /// A carrier of the company, with the documented fields.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Carrier {
+pub(crate) struct Carrier {
     /// Id of the carrier: the `CarrierId` of *Submit tracking info*.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
@@ -107,11 +107,11 @@ pub struct Carrier {
     pub name: Option<String>,
 }
 
-pub fn shipment_line_items(shipment: ShipmentId, paging: PageParams) -> PlatformRequest {
+pub(crate) fn shipment_line_items(shipment: ShipmentId, paging: PageParams) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::ShipmentLineItems, &[shipment.0]).with_page(paging)
 }
 
-pub fn decode_shipment_line_items(
+pub(crate) fn decode_shipment_line_items(
     body: &[u8],
     asked: ShipmentId,
 ) -> Result<DecodedAnswer<ShipmentItem>, MalformedBody> {
@@ -121,7 +121,7 @@ pub fn decode_shipment_line_items(
 
 /// Units to ship of one order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShipmentOrder {
+pub(crate) struct ShipmentOrder {
     #[serde(rename = "OrderId")]
     pub order_id: OrderId,
     /// Its lines, at least one; `None`: the whole order, which the platform refuses if a shipment exists.
@@ -132,18 +132,20 @@ pub struct ShipmentOrder {
 /// Units to ship of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ShipmentOrderLine {
+pub(crate) struct ShipmentOrderLine {
     pub line_item_id: LineItemId,
     pub quantity: i64,
 }
 
 /// Requests shipments (*Create shipments*).
-pub fn create_shipments(orders: &[ShipmentOrder]) -> PlatformRequest {
+pub(crate) fn create_shipments(orders: &[ShipmentOrder]) -> PlatformRequest {
     PlatformRequest::new(Operation::CreateShipments).with_json(&orders)
 }
 
 /// Reads the answer of *Create shipments*: one record per order.
-pub fn decode_created_shipments(body: &[u8]) -> Result<DecodedAnswer<WriteAnswer<Shipment>>, MalformedBody> {
+pub(crate) fn decode_created_shipments(
+    body: &[u8],
+) -> Result<DecodedAnswer<WriteAnswer<Shipment>>, MalformedBody> {
     decode_list("the new shipments", body, |_| true)
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A listing template (*ListingTemplate*). The mirror stores it under the names of its fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct ListingTemplate {
+pub(crate) struct ListingTemplate {
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: i64,
     #[serde(rename(deserialize = "StorefrontId"), default, deserialize_with = "lenient::opt")]
@@ -21,18 +21,18 @@ pub struct ListingTemplate {
 }
 
 /// Requests a new template from the platform's own body (*Create listing template*).
-pub fn create_listing_template(storefront: StorefrontId, body: &impl Serialize) -> PlatformRequest {
+pub(crate) fn create_listing_template(storefront: StorefrontId, body: &impl Serialize) -> PlatformRequest {
     PlatformRequest::with_ids(Operation::CreateListingTemplate, &[storefront.0]).with_json(body)
 }
 
 /// Reads the answer of *Create listing template*, which has no envelope.
-pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, MalformedBody> {
+pub(crate) fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, MalformedBody> {
     decode_bare("the new listing template", body)
 }
 
 /// Requests a page of a storefront's templates (*List listing templates*). With `name`,
 /// only templates whose name contains it.
-pub fn list_listing_templates(
+pub(crate) fn list_listing_templates(
     storefront: StorefrontId,
     name: Option<&str>,
     paging: PageParams,
@@ -42,7 +42,7 @@ pub fn list_listing_templates(
         .with_page(paging)
 }
 
-pub fn decode_listing_templates(
+pub(crate) fn decode_listing_templates(
     body: &[u8],
     asked: StorefrontId,
 ) -> Result<DecodedAnswer<ListingTemplate>, MalformedBody> {

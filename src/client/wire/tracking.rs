@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Tracking of one shipment. Dates are texts, sent as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TrackingSubmission {
+pub(crate) struct TrackingSubmission {
     #[serde(rename = "ShipmentId")]
     pub shipment_id: ShipmentId,
     /// The company's carrier, for lines without their own.
@@ -29,7 +29,7 @@ pub struct TrackingSubmission {
 
 /// Tracking of one item. A missing carrier, number or page falls back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShipmentItemTracking {
+pub(crate) struct ShipmentItemTracking {
     #[serde(rename = "LineItemId")]
     pub item_id: ShipmentItemId,
     #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
@@ -43,12 +43,12 @@ pub struct ShipmentItemTracking {
 }
 
 /// Requests the storage of tracking (*Submit tracking info*).
-pub fn submit_tracking(submissions: &[TrackingSubmission]) -> PlatformRequest {
+pub(crate) fn submit_tracking(submissions: &[TrackingSubmission]) -> PlatformRequest {
     PlatformRequest::new(Operation::SubmitTracking).with_json(&submissions)
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct TrackingAnswer {
+pub(crate) struct TrackingAnswer {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
     request: Option<RequestEcho>,
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
@@ -60,18 +60,18 @@ pub struct TrackingAnswer {
 
 impl TrackingAnswer {
     /// Returns the shipment of the echoed request. An answer without it matches no change.
-    pub fn shipment_id(&self) -> Option<ShipmentId> {
+    pub(crate) fn shipment_id(&self) -> Option<ShipmentId> {
         self.request.as_ref()?.shipment_id
     }
 
     /// Returns the effect of the submission.
-    pub fn outcome(&self) -> WriteOutcome {
+    pub(crate) fn outcome(&self) -> WriteOutcome {
         WriteOutcome::from_flag(self.was_successful, true)
     }
 }
 
 /// Reads the answer of *Submit tracking info*: one record per shipment.
-pub fn decode_tracking_answers(body: &[u8]) -> Result<DecodedAnswer<TrackingAnswer>, MalformedBody> {
+pub(crate) fn decode_tracking_answers(body: &[u8]) -> Result<DecodedAnswer<TrackingAnswer>, MalformedBody> {
     decode_list("the tracking submission", body, |_| true)
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// An entry of a call: the target quantity of a stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct QuantityUpdate {
+pub(crate) struct QuantityUpdate {
     /// The SKU in the platform's spelling.
     pub sku: Sku,
     /// Units, from 0 to the platform's int32 maximum.
@@ -17,13 +17,13 @@ pub struct QuantityUpdate {
 }
 
 /// Requests new quantities (*Update quantity on hand*).
-pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> PlatformRequest {
+pub(crate) fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> PlatformRequest {
     PlatformRequest::new(Operation::UpdateQuantityOnHand).with_json(&updates)
 }
 
 /// Status of the call as a whole (*Quantity-update result `status`*).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UpdateStatus {
+pub(crate) enum UpdateStatus {
     Success,
     /// Some entries were applied; `messages` names the others.
     PartialSuccess,
@@ -34,7 +34,7 @@ pub enum UpdateStatus {
 
 /// The answer of *Update quantity on hand*.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateAnswer {
+pub(crate) struct UpdateAnswer {
     /// Status of the call as a whole.
     pub status: UpdateStatus,
     /// Failed entries and their reasons; see [`attribute_messages`](super::attribute_messages).
@@ -42,7 +42,7 @@ pub struct UpdateAnswer {
 }
 
 /// Reads the answer of *Update quantity on hand*. Its `data` carries no information and is not read.
-pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, MalformedBody> {
+pub(crate) fn decode_update(body: &[u8]) -> Result<UpdateAnswer, MalformedBody> {
     let envelope = Envelope::read("the quantity update", body)?;
     let code = envelope.status.unwrap_or_default().into_owned();
     let letters: String = code.chars().filter(|c| c.is_alphanumeric()).collect();

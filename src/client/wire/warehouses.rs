@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A warehouse (*Warehouse*). The mirror stores it under the names of its fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Warehouse {
+pub(crate) struct Warehouse {
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: WarehouseId,
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::strict")]
@@ -40,26 +40,26 @@ impl From<Warehouse> for WriteAnswer<Warehouse> {
     }
 }
 
-pub fn list_warehouses(paging: PageParams) -> PlatformRequest {
+pub(crate) fn list_warehouses(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListWarehouses).with_page(paging)
 }
 
-pub fn decode_warehouses(body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
+pub(crate) fn decode_warehouses(body: &[u8]) -> Result<DecodedAnswer<Warehouse>, MalformedBody> {
     decode_list("the list of warehouses", body, |_| true)
 }
 
 /// Requests a new warehouse from the platform's own body (*Create warehouse*).
-pub fn create_warehouse(body: &impl Serialize) -> PlatformRequest {
+pub(crate) fn create_warehouse(body: &impl Serialize) -> PlatformRequest {
     PlatformRequest::new(Operation::CreateWarehouse).with_json(body)
 }
 
-pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, MalformedBody> {
+pub(crate) fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, MalformedBody> {
     decode_enveloped::<Warehouse, _>("the new warehouse", body)
 }
 
 /// A supplier (*Supplier*), stored like a warehouse.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Supplier {
+pub(crate) struct Supplier {
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: SupplierId,
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
@@ -73,17 +73,17 @@ pub struct Supplier {
     pub url: Option<String>,
 }
 
-pub fn list_suppliers(paging: PageParams) -> PlatformRequest {
+pub(crate) fn list_suppliers(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListSuppliers).with_page(paging)
 }
 
-pub fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
+pub(crate) fn decode_suppliers(body: &[u8]) -> Result<DecodedAnswer<Supplier>, MalformedBody> {
     decode_list("the list of suppliers", body, |_| true)
 }
 
 /// A storefront (*Storefront*), stored like a warehouse.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Storefront {
+pub(crate) struct Storefront {
     #[serde(rename(deserialize = "Id"), deserialize_with = "lenient::req")]
     pub id: StorefrontId,
     #[serde(rename(deserialize = "Name"), default, deserialize_with = "lenient::opt")]
@@ -97,11 +97,11 @@ pub struct Storefront {
     pub properties: Option<String>,
 }
 
-pub fn list_storefronts(paging: PageParams) -> PlatformRequest {
+pub(crate) fn list_storefronts(paging: PageParams) -> PlatformRequest {
     PlatformRequest::new(Operation::ListStorefronts).with_page(paging)
 }
 
-pub fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
+pub(crate) fn decode_storefronts(body: &[u8]) -> Result<DecodedAnswer<Storefront>, MalformedBody> {
     decode_list("the list of storefronts", body, |_| true)
 }
 

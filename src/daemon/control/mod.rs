@@ -6,7 +6,8 @@
 mod client;
 mod server;
 
-pub use client::{ControlError, send_control_request};
+pub use client::ControlError;
+pub use client::send_control_request;
 pub use server::ControlRequest;
-pub(crate) use server::RunResult;
+pub use server::RunResult;
 pub(super) use server::serve_request;

@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx_macros::FromRow;
 
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct PauseRow {
+pub(crate) struct PauseRow {
     pub job: String,
     pub since_ms: i64,
     /// End, in milliseconds since 1970; `None`: the pause ends with `tallyd resume`.

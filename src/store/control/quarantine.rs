@@ -11,7 +11,7 @@ use sqlx_macros::FromRow;
 
 /// Quarantined entry.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub struct QuarantineRow {
+pub(crate) struct QuarantineRow {
     /// Operation that fails for the entry, as the interface lists it.
     pub operation: String,
     /// SKU, order id or shipment id.
@@ -60,7 +60,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Records that a call with only `subject` failed; `why` is the platform's message.
-    pub async fn quarantine_add(
+    pub(crate) async fn quarantine_add(
         &mut self,
         operation: Operation,
         subject: &str,

@@ -23,7 +23,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Returns the number of bytes in use in the database.
-    pub async fn database_used_bytes(&mut self) -> Result<u64> {
+    pub(crate) async fn database_used_bytes(&mut self) -> Result<u64> {
         let sql = match *self.tx {
             Connection::Sqlite(_) => {
                 "SELECT (p.page_count - f.freelist_count) * s.page_size \

@@ -48,7 +48,7 @@ impl DaemonName {
 }
 
 /// Returns the name of this host, as the kernel knows it.
-pub fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }

@@ -58,7 +58,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Appends an event, with the person who decides, and returns its position; `detail` is JSON.
-    pub async fn event_append(
+    pub(crate) async fn event_append(
         &mut self,
         at: Timestamp,
         kind: &str,

@@ -64,7 +64,7 @@ fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<imp
 
 /// Call whose reservation in the quota may still count.
 #[derive(Clone, Debug)]
-pub struct UsedReservation {
+pub(crate) struct UsedReservation {
     pub operation: Operation,
     /// Time since boot at which it was answered or given up; `None`: unknown.
     pub answered_moment: Option<Moment>,
@@ -78,7 +78,7 @@ pub struct UsedReservation {
 
 impl Store {
     /// Returns the newest `limit` calls, answered or not.
-    pub async fn exchange_reservations(&self, limit: u32) -> Result<Vec<UsedReservation>> {
+    pub(crate) async fn exchange_reservations(&self, limit: u32) -> Result<Vec<UsedReservation>> {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal. The start of a later
         // session ended an interrupted call, by the clock of its own host.
         let sql = "SELECT e.operation, e.answered_moment, \
@@ -133,7 +133,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Takes the next position; inside a transaction, so positions are in the order of commits.
-    pub async fn position_next(&mut self) -> Result<Position> {
+    pub(crate) async fn position_next(&mut self) -> Result<Position> {
         let sql = "UPDATE journal_sequence SET position = position + 1 RETURNING position";
         self.fetch_value(sql, (), "take the next position").await
     }
@@ -144,7 +144,11 @@ impl WriteTransaction {
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
-    pub async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
+    pub(crate) async fn exchange_begin(
+        &mut self,
+        session_id: i64,
+        begun: &ExchangeBegin<'_>,
+    ) -> Result<ExchangeId> {
         self.fetch_value(begin_exchange!(""), begin_values(session_id, begun)?, BEGIN_ACTION).await
     }
 
@@ -159,7 +163,7 @@ impl WriteTransaction {
     }
 
     /// Returns true if the outcome of an exchange is stored.
-    pub async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool> {
+    pub(crate) async fn exchange_has_ended(&mut self, id: ExchangeId) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = $1 AND ended IS NOT NULL)";
         self.fetch_value(sql, (id,), "check that an answer was stored").await
     }
@@ -215,7 +219,13 @@ impl WriteTransaction {
     }
 
     /// Parks a record that could not be read, with its exchange.
-    pub async fn exchange_park(&mut self, id: ExchangeId, record: usize, why: &str, raw: &str) -> Result<()> {
+    pub(crate) async fn exchange_park(
+        &mut self,
+        id: ExchangeId,
+        record: usize,
+        why: &str,
+        raw: &str,
+    ) -> Result<()> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         let sql = "INSERT INTO parked (exchange_id, record, why, raw) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
@@ -224,7 +234,7 @@ impl WriteTransaction {
     }
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
-    pub async fn parked_name(&mut self, id: ExchangeId, record: usize, subject: &str) -> Result<()> {
+    pub(crate) async fn parked_name(&mut self, id: ExchangeId, record: usize, subject: &str) -> Result<()> {
         let sql = "INSERT INTO parked_subject (exchange_id, record, subject) VALUES ($1, $2, $3) \
                    ON CONFLICT DO NOTHING";
         let record = i64::try_from(record).unwrap_or(i64::MAX);

@@ -64,7 +64,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
-    pub async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows> {
+    pub(crate) async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
                    WHERE ended <= $1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \

@@ -43,7 +43,7 @@ pub struct RunRow {
 
 /// Exchange, as `job show` prints it.
 #[derive(Clone, Debug, FromRow)]
-pub struct ExchangeRow {
+pub(crate) struct ExchangeRow {
     /// Id: the position at which it began.
     pub id: i64,
     pub operation: String,
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Returns the first `limit` exchanges of a run after a position, in order.
-    pub async fn run_exchanges(&self, id: RunId, after: i64, limit: i64) -> Result<Vec<ExchangeRow>> {
+    pub(crate) async fn run_exchanges(&self, id: RunId, after: i64, limit: i64) -> Result<Vec<ExchangeRow>> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3";
         self.fetch_all(sql, (id.0, after, limit), "read the exchanges of a run").await
@@ -227,7 +227,7 @@ impl WriteTransaction {
     }
 
     /// Ends a run of a job; only [`RunOutcome::Ok`] sets the job's last good time to the run's start.
-    pub async fn run_end(
+    pub(crate) async fn run_end(
         &mut self,
         run: RunId,
         job: JobKind,

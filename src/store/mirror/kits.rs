@@ -16,7 +16,7 @@ use sqlx_macros::FromRow;
 pub(crate) const KIT_TYPE: &str = "Kit";
 /// Product of an answer other than balances (*Product*).
 #[derive(Clone, Debug)]
-pub struct ProductFact {
+pub(crate) struct ProductFact {
     /// `Sku`.
     pub sku: Sku,
     /// `Id`.
@@ -31,7 +31,7 @@ pub struct ProductFact {
 
 /// Component of an answer (*Get kit components*).
 #[derive(Clone, Debug, Serialize)]
-pub struct ComponentFact {
+pub(crate) struct ComponentFact {
     /// `Id`.
     pub component_id: i64,
     /// `Product.Id`.
@@ -44,7 +44,7 @@ pub struct ComponentFact {
 
 /// An answer to *Get kit components*.
 #[derive(Clone, Copy, Debug)]
-pub struct KitPage<'a> {
+pub(crate) struct KitPage<'a> {
     /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
@@ -59,7 +59,7 @@ pub struct KitPage<'a> {
 
 /// Component, as `product components` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct ComponentRow {
+pub(crate) struct ComponentRow {
     /// Component.
     pub component_id: i64,
     /// SKU of the component.
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Returns the components of a kit; empty if they were never read.
-    pub async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>> {
+    pub(crate) async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>> {
         let sql = "SELECT c.component_id, c.sku, p.name, c.product_id, c.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', k.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
@@ -107,7 +107,7 @@ impl WriteTransaction {
     ///
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
     /// is not changed.
-    pub async fn mirror_products(&mut self, products: &[ProductFact]) -> Result<u64> {
+    pub(crate) async fn mirror_products(&mut self, products: &[ProductFact]) -> Result<u64> {
         let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type) \
                    SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT), value->>3, value->>4, value->>5 \
                    FROM json_each($1) WHERE true \
@@ -129,7 +129,7 @@ impl WriteTransaction {
     }
 
     /// Records a kit's components and returns the number of new, changed or removed ones.
-    pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64> {
+    pub(crate) async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64> {
         let rows = json_rows(page.components);
         let written = self.components_write(page).await?;
         let missing = self.components_missing(page, &rows).await?;

@@ -17,7 +17,7 @@ pub(in crate::store) const LIST_COMPLETE: &str = "complete";
 
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlatformList {
+pub(crate) enum PlatformList {
     Warehouses,
     Suppliers,
     Storefronts,
@@ -153,7 +153,7 @@ impl Store {
 impl WriteTransaction {
     /// Records a page of a list and returns the number of new or changed records. The rows are JSON objects
     /// with the table's columns as keys.
-    pub async fn mirror_list<T: Serialize>(
+    pub(crate) async fn mirror_list<T: Serialize>(
         &mut self,
         list: PlatformList,
         exchange: ExchangeId,

@@ -21,7 +21,7 @@ const SHARED_CHECK_DELAY: Duration = Duration::from_secs(5);
 
 /// Accepted write that the platform does not show.
 #[derive(Clone, Debug, FromRow)]
-pub struct MismatchRow {
+pub(crate) struct MismatchRow {
     pub sku: String,
     pub warehouse_id: i64,
     pub written: i64,

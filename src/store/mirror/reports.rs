@@ -9,7 +9,7 @@ use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MonthlyReport {
+pub(crate) enum MonthlyReport {
     /// *Get top-selling products by month*, over all storefronts.
     TopSelling,
     BusinessHealth,
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Returns the business health of the newest `months` months, newest first.
-    pub async fn business_health(&self, months: u32) -> Result<Vec<Value>> {
+    pub(crate) async fn business_health(&self, months: u32) -> Result<Vec<Value>> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT $1";
         self.fetch_objects(sql, (i64::from(months),), "read the business health").await
     }
@@ -55,7 +55,7 @@ impl Store {
 impl WriteTransaction {
     /// Records a report of some months and returns the number of new or changed ones. A month becomes agreed
     /// if its report repeats one that was read after the month's end.
-    pub async fn mirror_report(
+    pub(crate) async fn mirror_report(
         &mut self,
         report: MonthlyReport,
         exchange: ExchangeId,

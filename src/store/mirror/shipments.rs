@@ -16,7 +16,7 @@ use sqlx_macros::FromRow;
 
 /// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
 #[derive(Clone, Debug)]
-pub struct ShipmentFact {
+pub(crate) struct ShipmentFact {
     pub id: ShipmentId,
     pub order_id: Option<OrderId>,
     pub number: Option<String>,
@@ -127,7 +127,7 @@ impl WriteTransaction {
     }
 
     /// Records a shipment with its items.
-    pub async fn mirror_shipment(
+    pub(crate) async fn mirror_shipment(
         &mut self,
         exchange: ExchangeId,
         observed_at: Timestamp,

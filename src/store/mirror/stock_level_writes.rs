@@ -45,7 +45,7 @@ impl WriteTransaction {
     }
 
     /// Returns the writes of a call with these entries, in their order; a SKU without a product is left out.
-    pub async fn stock_level_writes_of_entries(
+    pub(crate) async fn stock_level_writes_of_entries(
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
     ) -> Result<Vec<StockLevelWrite>> {
@@ -82,7 +82,7 @@ impl WriteTransaction {
 
     /// Ends a write in doubt. If it took effect, its quantity becomes the fact as of the send and counts in the
     /// own delta; otherwise the fact stays. Does nothing if the write has ended.
-    pub async fn stock_level_write_decide(
+    pub(crate) async fn stock_level_write_decide(
         &mut self,
         exchange: ExchangeId,
         write: &StockLevelWrite,

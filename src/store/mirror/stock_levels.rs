@@ -33,7 +33,7 @@ pub struct StockLevelRow {
     /// Time at which it was last asked for, since boot; `None` if that was another boot or before a restore.
     pub requested_moment: Option<Moment>,
     /// Manner in which the last answer lacked the product; `None`: it showed all of it.
-    pub lack: Option<ProductLack>,
+    pub(crate) lack: Option<ProductLack>,
     /// Number of other products with the same case key.
     pub twins: i64,
     #[sqlx(json)]
@@ -83,7 +83,7 @@ pub(crate) struct PlannedStockLevel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub struct StockLevelWrite {
+pub(crate) struct StockLevelWrite {
     pub product: i64,
     pub warehouse_id: i64,
     /// Fact on which the write was decided; `None`: there was none.
@@ -274,7 +274,7 @@ ORDER BY k.ordinal"
 impl WriteTransaction {
     /// Marks stock levels as being written by an exchange that is about to be sent. Returns false if an open
     /// write of another call has one of them. The caller must then roll the transaction back.
-    pub async fn stock_level_claim(
+    pub(crate) async fn stock_level_claim(
         &mut self,
         exchange: ExchangeId,
         writes: &[StockLevelWrite],
@@ -295,7 +295,7 @@ impl WriteTransaction {
     /// Ends the open writes of a finished exchange; those in `applied` become facts.
     ///
     /// A write that ended before is skipped, because a second completion would add its own delta twice.
-    pub async fn stock_level_writes_complete(
+    pub(crate) async fn stock_level_writes_complete(
         &mut self,
         exchange: ExchangeId,
         ended: Position,

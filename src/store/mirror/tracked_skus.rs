@@ -33,7 +33,10 @@ impl Default for StalestProgress {
 impl Store {
     /// Passes the tracked SKUs with their origins in pages to `each` until it returns false; an account may
     /// have a million. Bytes that are not UTF-8 are replaced by U+FFFD.
-    pub async fn tracked_sku_each(&self, mut each: impl FnMut(Vec<(String, String)>) -> bool) -> Result<()> {
+    pub(crate) async fn tracked_sku_each(
+        &self,
+        mut each: impl FnMut(Vec<(String, String)>) -> bool,
+    ) -> Result<()> {
         let sql = "SELECT sku, origin, hex(sku) FROM tracked_sku WHERE sku > CAST(unhex($1) AS TEXT) \
                    ORDER BY sku LIMIT $2";
         let mut after = String::new();
@@ -66,7 +69,7 @@ impl Store {
     }
 
     /// Returns the number of tracked SKUs.
-    pub async fn tracked_sku_count(&self) -> Result<i64> {
+    pub(crate) async fn tracked_sku_count(&self) -> Result<i64> {
         self.fetch_value("SELECT count(*) FROM tracked_sku", (), "count the tracked SKUs").await
     }
 
@@ -122,7 +125,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Tracks SKUs and returns the number of new ones.
-    pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64> {
+    pub(crate) async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64> {
         let sql = "INSERT INTO tracked_sku (sku) SELECT atom FROM json_each($1) \
                    WHERE true ON CONFLICT DO NOTHING";
         self.execute_counting(sql, (json_rows(skus),), "track SKUs").await
@@ -135,7 +138,7 @@ impl WriteTransaction {
     }
 
     /// Records discovered SKUs; they are tracked unless a person removed them.
-    pub async fn discovered_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64> {
+    pub(crate) async fn discovered_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT atom, $2 FROM json_each($1)";
         self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
     }

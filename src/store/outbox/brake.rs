@@ -75,7 +75,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Holds the changes of a trip; returns the trip's id and the number of held changes.
-    pub async fn brake_trip_hold(
+    pub(crate) async fn brake_trip_hold(
         &mut self,
         reason: Reason,
         what: &str,

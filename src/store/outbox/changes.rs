@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Kind and body of a change: as inserted, and parsed.
 #[derive(Clone, Debug)]
-pub struct ChangeContent {
+pub(crate) struct ChangeContent {
     pub kind: String,
     pub stored_body: StoredBody,
     /// Parsed body, or the reason for which the change is rejected.
@@ -44,7 +44,7 @@ pub struct ChangeRow {
     pub id: ChangeId,
     pub key: LossyText,
     #[sqlx(flatten)]
-    pub content: ChangeContent,
+    pub(crate) content: ChangeContent,
     /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
     pub state: ChangeState,
@@ -321,7 +321,7 @@ impl Store {
     }
 
     /// Returns the changes of one state after an id, oldest first, but for final and acknowledged ones.
-    pub async fn outbox_oldest(
+    pub(crate) async fn outbox_oldest(
         &self,
         state: &str,
         reason: Option<&str>,

@@ -121,7 +121,7 @@ impl WriteTransaction {
     }
 
     /// Claims pending changes for an exchange and returns their number.
-    pub async fn outbox_claim(
+    pub(crate) async fn outbox_claim(
         &mut self,
         exchange: ExchangeId,
         claims: &[ClaimedChange],

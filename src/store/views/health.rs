@@ -20,32 +20,32 @@ const PARKED_MAX_AGE: Duration = Duration::from_secs(50 * 60 * 60);
 #[derive(Clone, Debug, Default)]
 pub struct HealthRows {
     /// Session that worked last; `None`: no daemon ever did.
-    pub last_session: Option<LastSessionRow>,
-    pub pauses: Vec<PauseRow>,
+    pub(crate) last_session: Option<LastSessionRow>,
+    pub(crate) pauses: Vec<PauseRow>,
     /// End of the last pause of the pushes, if it is over.
     pub pushes_resumed: Option<Timestamp>,
     pub jobs: Vec<JobHealthRow>,
     /// Last run of `prune`, if a jump of the clock kept it from pruning and no snapshot came since.
-    pub unpruned: Option<EndedRunRow>,
+    pub(crate) unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
     /// Pending changes by kind and reason, and those that are being sent for longer than a call can take.
-    pub waiting: Vec<WaitingRow>,
+    pub(crate) waiting: Vec<WaitingRow>,
     /// Sign of a restore that no person has released yet, and its time in milliseconds since 1970.
     pub restore: Option<(String, i64)>,
     /// Rejected changes that are not acknowledged.
-    pub rejected: Option<RejectedRow>,
+    pub(crate) rejected: Option<RejectedRow>,
     /// Last calls of any operation, newest first.
-    pub calls: Vec<CallRow>,
+    pub(crate) calls: Vec<CallRow>,
     /// Last calls that write, newest first.
-    pub writes: Vec<CallRow>,
+    pub(crate) writes: Vec<CallRow>,
     /// Last finished runs of `push`, newest first.
-    pub pushes: Vec<EndedRunRow>,
+    pub(crate) pushes: Vec<EndedRunRow>,
     /// Records that no poll could read.
-    pub unreadable: Vec<UnreadableRow>,
-    pub quarantined: Vec<QuarantineRow>,
+    pub(crate) unreadable: Vec<UnreadableRow>,
+    pub(crate) quarantined: Vec<QuarantineRow>,
     /// Written quantities that the platform does not show.
-    pub mismatches: Vec<MismatchRow>,
+    pub(crate) mismatches: Vec<MismatchRow>,
     /// True if the platform refused the key at the last call that was answered.
     pub is_refused: bool,
     /// Number of SKUs that the platform does not return.
@@ -63,7 +63,7 @@ pub struct HealthRows {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
-pub struct LastSessionRow {
+pub(crate) struct LastSessionRow {
     pub started_ms: i64,
     /// End, in milliseconds since 1970; `None`: the session is open or was interrupted.
     pub ended_ms: Option<i64>,
@@ -75,7 +75,7 @@ pub struct LastSessionRow {
 
 /// Pending changes of one kind and reason.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct WaitingRow {
+pub(crate) struct WaitingRow {
     pub kind: LossyText,
     /// Reason of the outbox, `quarantined`, `behind_held`, `behind_in_doubt` or `sending`.
     pub why: Option<String>,
@@ -91,7 +91,7 @@ pub struct WaitingRow {
 
 /// Rejected changes that are not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct RejectedRow {
+pub(crate) struct RejectedRow {
     pub changes: i64,
     pub key: LossyText,
     /// Reason of the newest, as a code.
@@ -103,7 +103,7 @@ pub struct RejectedRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct CallRow {
+pub(crate) struct CallRow {
     /// Operation, as the interface lists it.
     pub operation: String,
     pub verdict: String,
@@ -116,7 +116,7 @@ pub struct CallRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct EndedRunRow {
+pub(crate) struct EndedRunRow {
     pub outcome: String,
     pub summary: Option<String>,
     pub started_ms: i64,
@@ -124,7 +124,7 @@ pub struct EndedRunRow {
 
 /// Record that no poll could read.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct UnreadableRow {
+pub(crate) struct UnreadableRow {
     /// Job whose polls met the record.
     pub job: String,
     pub subject: String,

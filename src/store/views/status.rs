@@ -10,7 +10,7 @@ use sqlx_macros::FromRow;
 const STOCK_PAGE: u32 = 4_000;
 
 #[derive(Clone, Debug, FromRow, Serialize)]
-pub struct StockRow {
+pub(crate) struct StockRow {
     pub sku: String,
     pub warehouse_id: i64,
     /// Name of the warehouse, once the list of warehouses was read.
@@ -67,7 +67,7 @@ pub(crate) struct MirrorCounts {
 
 impl Store {
     /// Returns the stock of these SKUs; of all if `skus` is empty.
-    pub async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
+    pub(crate) async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
         if skus.is_empty() {
             let sql = "SELECT * FROM stock ORDER BY sku, warehouse_id";
             return self.fetch_all(sql, (), "read the stock").await;
@@ -138,7 +138,7 @@ impl Store {
     /// Returns true if the platform refused the key at the last call whose answer tells.
     ///
     /// A failure or a throttle does not, nor a 403 that may mean the content ([`Operation::carries_id`]).
-    pub async fn key_is_refused(&self) -> Result<bool> {
+    pub(crate) async fn key_is_refused(&self) -> Result<bool> {
         let sql = "SELECT verdict = 'refused' FROM exchange WHERE verdict IN ('accepted', 'rejected') \
                    OR verdict = 'refused' AND (status = 401 OR operation NOT IN (SELECT atom FROM json_each($1))) \
                    ORDER BY id DESC LIMIT 1";

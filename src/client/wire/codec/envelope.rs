@@ -58,7 +58,7 @@ impl<'a> Envelope<'a> {
 
 /// Position of a page in its list (`pagination`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct PageInfo {
+pub(crate) struct PageInfo {
     #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
     pub current: Option<i64>,
     #[serde(rename = "TotalNumberOfEntries", default, deserialize_with = "lenient::opt")]
@@ -69,7 +69,7 @@ pub struct PageInfo {
 
 /// An unreadable record, or part of one, that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParkedRecord {
+pub(crate) struct ParkedRecord {
     pub index: usize,
     /// The SKU of the record, if readable. It may be any SKU otherwise.
     pub sku: Option<Sku>,
@@ -111,13 +111,13 @@ struct NamedRecord {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedAnswer<T> {
     pub records: Vec<T>,
-    pub parked: Vec<ParkedRecord>,
-    pub page: Option<PageInfo>,
+    pub(crate) parked: Vec<ParkedRecord>,
+    pub(crate) page: Option<PageInfo>,
     pub messages: Vec<String>,
 }
 
 impl<T> DecodedAnswer<T> {
-    pub fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
     }
 

@@ -8,9 +8,9 @@ mod write_answer;
 pub(crate) use envelope::Envelope;
 #[cfg(test)]
 pub(crate) use envelope::PageInfo;
-pub use envelope::{DecodedAnswer, MalformedBody};
+pub(crate) use envelope::{DecodedAnswer, MalformedBody};
 pub(super) use envelope::{ReadRecords, decode_list, decode_list_once, read_records_once};
-pub use request::PageParams;
+pub(crate) use request::PageParams;
 pub(crate) use write_answer::WriteAnswer;
-pub use write_answer::WriteOutcome;
+pub(crate) use write_answer::WriteOutcome;
 pub(super) use write_answer::{RequestEcho, decode_bare, decode_enveloped};

@@ -4,7 +4,7 @@ use crate::client::PlatformRequest;
 
 /// Page of a list (*Endpoints*, `pageNumber` and `resultsPerPage`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageParams {
+pub(crate) struct PageParams {
     number: u32,
     size: u32,
 }
@@ -14,10 +14,11 @@ impl PageParams {
     pub(crate) const MAX_SIZE: u32 = 200;
 
     /// First page of the largest size.
-    pub const FIRST: PageParams = PageParams { number: 1, size: Self::MAX_SIZE };
+    pub(crate) const FIRST: PageParams = PageParams { number: 1, size: Self::MAX_SIZE };
 
     /// Creates page `number`, from 1, with `size` records, 1 to 200; `None` outside of these bounds.
-    pub fn new(number: u32, size: u32) -> Option<Self> {
+    #[cfg(test)]
+    pub(crate) fn new(number: u32, size: u32) -> Option<Self> {
         (number >= 1 && (1..=Self::MAX_SIZE).contains(&size)).then_some(Self { number, size })
     }
 

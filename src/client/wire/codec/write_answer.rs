@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// Effect of a write according to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteOutcome {
+pub(crate) enum WriteOutcome {
     Done,
     /// The write was refused; the messages give the reason.
     Refused,
@@ -39,7 +39,7 @@ pub(crate) struct RequestEcho {
 /// The answer about one record, which it holds under the name of its kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub struct WriteAnswer<T> {
+pub(crate) struct WriteAnswer<T> {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
     pub(crate) request: Option<RequestEcho>,
     /// The record as it now is, if the platform returned a readable one.
@@ -61,13 +61,13 @@ pub struct WriteAnswer<T> {
 
 impl<T> WriteAnswer<T> {
     /// Returns the order of the echoed request. An answer without it matches no change.
-    pub fn order_id(&self) -> Option<OrderId> {
+    pub(crate) fn order_id(&self) -> Option<OrderId> {
         self.request.as_ref()?.order_id
     }
 
     /// Returns the effect of the write. A success needs both the flag and the record, because a change cannot
     /// be followed up without the id of the new record.
-    pub fn outcome(&self) -> WriteOutcome {
+    pub(crate) fn outcome(&self) -> WriteOutcome {
         WriteOutcome::from_flag(self.was_successful, self.record.is_some())
     }
 

@@ -38,7 +38,7 @@ impl Store {
     ///
     /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of
     /// the latter that comes again shows that the platform leaves out records.
-    pub async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>> {
+    pub(crate) async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>> {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
                      AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \

@@ -29,7 +29,7 @@ const PRUNED_ROWS: &str = "FROM balance_history WHERE (product, warehouse_id, po
 
 impl WriteTransaction {
     /// Appends the event, deletes history entries up to a position, and returns their number.
-    pub async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64> {
+    pub(crate) async fn history_prune(&mut self, to: Position, at: Timestamp) -> Result<u64> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
         let named: Vec<(String, i64)> = self.fetch_all(sql, (), "read the unsettled counts").await?;

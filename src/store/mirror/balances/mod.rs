@@ -34,7 +34,7 @@ pub struct BalancesRecorded {
     /// Number of stock levels left unchanged by an overlapping write or for a stale replica.
     pub stock_levels_overlapped: u64,
     /// Accepted writes that the platform does not show, as two checks agree.
-    pub mismatched: Vec<MismatchRow>,
+    pub(crate) mismatched: Vec<MismatchRow>,
     /// Number of conflicts that ended, because the platform shows the written quantity.
     pub conflicts_closed: u64,
     /// Number of stock levels whose changes waited for a second check, which this page was.

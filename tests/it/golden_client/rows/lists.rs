@@ -2,6 +2,7 @@
 //! counts.
 
 use super::*;
+use crate::model::Month;
 
 pub(super) fn rows() -> Vec<Row> {
     [warehouse_rows(), other_lists(), templates(), reports()].into_iter().flatten().collect()
