@@ -80,13 +80,15 @@ pub(crate) struct CsvColumns {
     pub optional: &'static [&'static str],
 }
 
-/// The reason for which a file is refused: as a whole, or for its bad lines.
+/// A file that was split into lines and columns.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum CsvRefusal {
-    /// The file cannot be split into lines and columns that are known, or has no lines; a sentence.
-    File(String),
-    /// The bad lines, each a sentence that begins with the line number.
-    Lines(Vec<String>),
+pub(crate) struct CsvContent<T> {
+    /// The valid lines.
+    pub rows: Vec<T>,
+    /// A sentence for each bad line, which begins with its number.
+    pub problems: Vec<String>,
+    /// A sentence for each column that is not read.
+    pub notes: Vec<String>,
 }
 
 /// Reads a file and converts each line. Any bad line refuses the whole file, unless `partial` is set.
@@ -100,11 +102,8 @@ pub(super) fn import_file<T>(
     let file = &args.file;
     let unreadable = |why: String| CommandFailure::failed(format!("cannot import {}: {why}", file.display()));
     let bytes = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
-    let parsed = parse_rows(&bytes, columns, args.partial, read);
-    let (rows, notes) = parsed.map_err(|refusal| match refusal {
-        CsvRefusal::File(why) => unreadable(why),
-        CsvRefusal::Lines(problems) => args.refusal(&problems),
-    })?;
+    let CsvContent { rows, problems, notes } = parse_rows(&bytes, columns, read).map_err(unreadable)?;
+    args.leave_out(&problems, rows.is_empty())?;
     notes.iter().for_each(|note| print_error(&plain_line(note)));
     Ok(rows)
 }
@@ -115,7 +114,7 @@ impl CsvImportArgs {
         if is_all || (!self.partial && !problems.is_empty()) {
             return Err(self.refusal(problems));
         }
-        problems.iter().for_each(|problem| print_error(&plain_line(&not_imported(problem))));
+        problems.iter().for_each(|problem| print_error(&plain_line(&format!("not imported: {problem}"))));
         Ok(())
     }
 
@@ -145,21 +144,16 @@ impl CsvImportArgs {
     }
 }
 
-fn not_imported(problem: &str) -> String {
-    format!("not imported: {problem}")
-}
-
-/// Converts the bytes of a file. Also returns notes about lines and columns that are left out; a bad line is left out
-/// with `partial` if another is valid.
+/// Converts the bytes of a file. Fails with a sentence if the file cannot be split into lines and columns that are
+/// known, or has no lines.
 pub(crate) fn parse_rows<T>(
     bytes: &[u8],
     columns: &CsvColumns,
-    partial: bool,
     read: impl Fn(&CsvRow) -> Result<T, String>,
-) -> Result<(Vec<T>, Vec<String>), CsvRefusal> {
-    let mut records = read_records(bytes).map_err(CsvRefusal::File)?.into_iter();
-    let head = columns.head(records.next()).map_err(CsvRefusal::File)?;
-    let (mut imported, mut problems) = (Vec::new(), Vec::new());
+) -> Result<CsvContent<T>, String> {
+    let mut records = read_records(bytes)?.into_iter();
+    let head = columns.head(records.next())?;
+    let (mut rows, mut problems) = (Vec::new(), Vec::new());
     for CsvRecord { line_number, fields } in records {
         let row = match (fields.len(), head.len()) {
             (found, named) if found == named => {
@@ -171,21 +165,16 @@ pub(crate) fn parse_rows<T>(
             }
         };
         match row {
-            Ok(value) => imported.push(value),
+            Ok(value) => rows.push(value),
             Err(problem) => problems.push(format!("line {line_number}: {problem}")),
         }
     }
-    if !problems.is_empty() && (!partial || imported.is_empty()) {
-        return Err(CsvRefusal::Lines(problems));
+    if rows.is_empty() && problems.is_empty() {
+        return Err("it has no line below the names of the columns".into());
     }
-    if imported.is_empty() {
-        return Err(CsvRefusal::File("it has no line below the names of the columns".into()));
-    }
-    let mut notes: Vec<String> = problems.iter().map(|problem| not_imported(problem)).collect();
-    let other = |name: &&String| columns.is_other(name);
-    notes
-        .extend(head.iter().filter(other).map(|name| format!("no column `{name}` is known: it is not read")));
-    Ok((imported, notes))
+    let other = head.iter().filter(|name| columns.is_other(name));
+    let notes = other.map(|name| format!("no column `{name}` is known: it is not read")).collect();
+    Ok(CsvContent { rows, problems, notes })
 }
 
 impl CsvColumns {

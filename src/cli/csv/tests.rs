@@ -11,24 +11,19 @@ fn pair(line: &CsvRow) -> Result<Pair, String> {
     Ok((line.line_number, line.required_value("sku")?.to_owned(), line.whole_number("quantity")?))
 }
 
-fn pairs(bytes: &[u8], partial: bool) -> Result<(Vec<Pair>, Vec<String>), CsvRefusal> {
-    parse_rows(bytes, &PAIR, partial, pair)
+fn pairs(bytes: &[u8]) -> Result<CsvContent<Pair>, String> {
+    parse_rows(bytes, &PAIR, pair)
 }
 
 /// Returns the reason that a file is refused for as a whole.
 fn refusal(bytes: &[u8], columns: &CsvColumns) -> String {
-    let both = [false, true].map(|partial| match parse_rows(bytes, columns, partial, |_| Ok(())) {
-        Err(CsvRefusal::File(why)) => why,
-        other => panic!("{}: {other:?}", String::from_utf8_lossy(bytes)),
-    });
-    assert_eq!(both[0], both[1], "no part of it is taken");
-    both[0].clone()
+    parse_rows(bytes, columns, |_| Ok(())).expect_err(&String::from_utf8_lossy(bytes))
 }
 
 #[test]
 fn every_bad_line_is_named_and_nothing_is_imported() {
     let file = b"SKU,Quantity\nA,1\n,2\nB,x\n\"C, \"\"c\"\"\",3\nD\nE,1,2\n";
-    let Err(CsvRefusal::Lines(problems)) = pairs(file, false) else { panic!() };
+    let CsvContent { rows, problems, .. } = pairs(file).unwrap();
     let expected = [
         "line 3: `sku` is empty",
         "line 4: `quantity` is `x`, which is not a whole number",
@@ -36,9 +31,12 @@ fn every_bad_line_is_named_and_nothing_is_imported() {
         "line 7: the number of fields is 3, but the first line names 2",
     ];
     assert_eq!(problems, expected);
-    let (taken, notes) = pairs(file, true).unwrap();
-    assert_eq!(taken, [(2, "A".to_owned(), 1), (5, "C, \"c\"".to_owned(), 3)]);
-    assert_eq!(notes, expected.map(|problem| format!("not imported: {problem}")));
+    assert_eq!(rows, [(2, "A".to_owned(), 1), (5, "C, \"c\"".to_owned(), 3)]);
+    let args = |partial| CsvImportArgs { file: "pairs.csv".into(), partial };
+    assert!(args(true).leave_out(&problems, false).is_ok());
+    assert!(
+        args(false).leave_out(&problems, false).is_err() && args(true).leave_out(&problems, true).is_err()
+    );
 }
 
 #[test]
@@ -63,10 +61,11 @@ fn a_spreadsheets_ways_are_all_read_with_the_lines_an_editor_shows() {
         &big,
     ];
     for bytes in cases {
-        let taken = pairs(bytes, false).unwrap();
-        assert_eq!(taken, (vec![(3, "A".to_owned(), 1)], vec![]), "{}", String::from_utf8_lossy(bytes));
+        let taken = pairs(bytes).unwrap();
+        assert_eq!(taken.rows, [(3, "A".to_owned(), 1)], "{}", String::from_utf8_lossy(bytes));
+        assert!(taken.problems.is_empty() && taken.notes.is_empty(), "{taken:?}");
     }
-    let several = pairs(b"sku,quantity\r\n\"A\r\nB\",1\r\nC,2\r\n", false).unwrap().0;
+    let several = pairs(b"sku,quantity\r\n\"A\r\nB\",1\r\nC,2\r\n").unwrap().rows;
     let numbers: Vec<u64> = several.iter().map(|row| row.0).collect();
     assert_eq!(numbers, [2, 4], "a quoted field may hold a line break");
     for bytes in [b"\xff\xfes\0\0\xd8", b"\xfe\xff\0s\xd8\0"] {
@@ -91,24 +90,26 @@ fn a_quotation_mark_that_swallows_lines_refuses_the_file_with_its_line() {
         let why = refusal(file.as_bytes(), &PAIR);
         assert!(why.starts_with(expected) && why.contains("is not closed at the end"), "{file}: {why}");
     }
-    let (taken, _) = pairs(b"sku,quantity,note\n5\" pipe,1,\"two\nlines, both \"\"\"\n", false).unwrap();
-    assert_eq!(taken, [(2, "5\" pipe".to_owned(), 1)]);
+    let taken = pairs(b"sku,quantity,note\n5\" pipe,1,\"two\nlines, both \"\"\"\n").unwrap();
+    assert_eq!(taken.rows, [(2, "5\" pipe".to_owned(), 1)]);
 }
 
 #[test]
 fn a_number_is_read_as_it_is_meant_or_not_at_all() {
-    let read =
-        |text: &str| pairs(format!("sku;quantity\nA;{text}\n").as_bytes(), false).map(|(rows, _)| rows[0].2);
+    let read = |text: &str| {
+        let read = pairs(format!("sku;quantity\nA;{text}\n").as_bytes()).unwrap();
+        read.rows.first().map(|row| row.2).ok_or(read.problems)
+    };
     for (text, number) in
         [("12", 12), ("+5", 5), ("12.0", 12), ("12.0000", 12), ("-3.00", -3), ("\u{2212}7", -7)]
     {
         assert_eq!(read(text), Ok(number), "{text}");
     }
     for text in ["12.5", "12.", "1,000", "1 000", "0x1", ".0", "--1", "1e3"] {
-        let Err(CsvRefusal::Lines(why)) = read(text) else { panic!("{text}") };
+        let why = read(text).unwrap_err();
         assert!(why[0].ends_with(&format!("`quantity` is `{text}`, which is not a whole number")), "{why:?}");
     }
-    let Err(CsvRefusal::Lines(why)) = read("12.000") else { panic!() };
+    let why = read("12.000").unwrap_err();
     assert!(why[0].contains("may be 12 or 12000"), "{why:?}");
 }
 
@@ -117,7 +118,7 @@ fn a_text_that_a_spreadsheet_made_is_refused_in_every_column() {
     let read =
         |line: &CsvRow| Ok((line.get("sku")?.map(str::to_owned), line.get("note")?.map(str::to_owned)));
     let file = b"sku,quantity,note\n#N/A,1,\nB,1,\"=\"\"0012345\"\"\"\nC,1,1.23457E+12\nD,1,ok\n";
-    let Err(CsvRefusal::Lines(problems)) = parse_rows(file, &PAIR, false, read) else { panic!() };
+    let problems = parse_rows(file, &PAIR, read).unwrap().problems;
     assert_eq!(problems.len(), 3, "{problems:?}");
     for (problem, text) in
         problems.iter().zip(["`sku` is `#N/A`", "`note` is `=\"0012345\"`", "`note` is `1.23457E+12`"])
@@ -131,9 +132,9 @@ fn a_text_that_a_spreadsheet_made_is_refused_in_every_column() {
 
 #[test]
 fn a_column_nobody_reads_is_named_and_a_slip_of_a_known_one_refused() {
-    let (_, notes) = pairs(b"price,sku,quantity,note,\n9,A,1,x,\n", false).unwrap();
+    let notes = pairs(b"price,sku,quantity,note,\n9,A,1,x,\n").unwrap().notes;
     assert_eq!(notes, ["no column `price` is known: it is not read"]);
-    let (_, notes) = pairs(b"sku_name,quantity2,sku,quantity\nA,1,A,1\n", false).unwrap();
+    let notes = pairs(b"sku_name,quantity2,sku,quantity\nA,1,A,1\n").unwrap().notes;
     assert_eq!(notes.len(), 2, "the columns that these may mean are there: {notes:?}");
     let cases = [
         ("sku,SKU\nA,B\n", &SKU, "names the columns `sku`, `sku`: `sku` stands there 2 times"),
@@ -163,8 +164,8 @@ fn a_file_without_lines_is_no_success() {
         let why = refusal(file.as_bytes(), &SKU);
         assert!(why.contains(expected), "{file}: {why}");
     }
-    let bad = pairs(b"sku,quantity\nA,x\n", true);
-    assert!(matches!(bad, Err(CsvRefusal::Lines(_))), "no line is valid: {bad:?}");
+    let bad = pairs(b"sku,quantity\nA,x\n").unwrap();
+    assert!(bad.rows.is_empty() && bad.problems.len() == 1, "no line is valid: {bad:?}");
 }
 
 #[test]

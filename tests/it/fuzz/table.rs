@@ -1,10 +1,10 @@
 //! CSV files of operators: any bytes are rows or numbered problems.
 //!
-//! Invariants: a file with problems is not imported in part, unless that was asked for. Each problem of a row
-//! names a line within the file. Each imported row has the values of its stock levels. A line break more at the end
+//! Invariants: a file is refused for a reason, or has rows or problems. Each problem of a row names a line within the
+//! file. Each imported row has the values of its stock levels. A line break more at the end
 //! gives the same rows, and a quotation mark that opens there and is not closed gives none.
 
-use crate::cli::csv::{CsvColumns, CsvRefusal, CsvRow, parse_rows};
+use crate::cli::csv::{CsvColumns, CsvContent, CsvRow, parse_rows};
 
 const COLUMNS: CsvColumns = CsvColumns { required: &["sku", "quantity"], optional: &["note"] };
 
@@ -16,25 +16,13 @@ struct Row {
 }
 
 pub(crate) fn check(data: &[u8]) {
-    let whole = parse_rows(data, &COLUMNS, false, row);
-    let partial = parse_rows(data, &COLUMNS, true, row);
-    match (&whole, &partial) {
-        (Ok(whole), Ok(partial)) => assert_eq!(whole, partial, "no line is bad, so both take the same"),
-        (Err(CsvRefusal::Lines(problems)), Ok((_, notes))) => {
-            assert!(!problems.is_empty(), "refused without a problem");
+    match parse_rows(data, &COLUMNS, row) {
+        Err(why) => assert!(!why.is_empty(), "refused without a reason"),
+        Ok(CsvContent { rows, problems, .. }) => {
+            assert!(rows.len() + problems.len() > 0, "a file without lines is no success");
             problems.iter().for_each(|problem| numbered(problem, data));
-            assert!(notes.len() >= problems.len(), "what is left out is told: {notes:?}");
+            at_the_end(&rows, data);
         }
-        (Err(CsvRefusal::File(one)), Err(CsvRefusal::File(two))) => {
-            assert!(one == two && !one.is_empty())
-        }
-        (Err(CsvRefusal::Lines(one)), Err(CsvRefusal::Lines(two))) => {
-            assert!(one == two && !one.is_empty(), "no line is good");
-        }
-        odd => panic!("whole and in part: {odd:?}"),
-    }
-    if let Ok((rows, _)) = partial {
-        at_the_end(&rows, data);
     }
 }
 
@@ -57,11 +45,8 @@ fn at_the_end(rows: &[Row], data: &[u8]) {
     assert!(rows.is_sorted_by_key(|row| row.number), "lines come in their order");
     // A byte more would break the pairs of UTF-16.
     if !data.starts_with(b"\xff\xfe") && !data.starts_with(b"\xfe\xff") {
-        let with = |end: &[u8]| parse_rows(&[data, end].concat(), &COLUMNS, true, row).map(|(rows, _)| rows);
+        let with = |end: &[u8]| parse_rows(&[data, end].concat(), &COLUMNS, row).map(|read| read.rows);
         assert_eq!(with(b"\n").as_deref(), Ok(rows), "a line break more");
-        assert!(
-            matches!(with(b"\n\"A,1\n"), Err(CsvRefusal::File(_))),
-            "a quotation mark that is not closed"
-        );
+        assert!(with(b"\n\"A,1\n").is_err(), "a quotation mark that is not closed");
     }
 }
