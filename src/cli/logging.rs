@@ -5,29 +5,15 @@
 
 use super::CommandFailure;
 use super::environment::environment;
-use crate::daemon::SystemClock;
-use crate::model::Clock;
-use crate::telemetry::{self, LogFormat, LogHandle, StderrKind};
+use crate::telemetry::{self, LogFormat, LogHandle};
 use rustix::fs::fstat;
 use std::io::{IsTerminal, stderr};
-use std::time::Duration;
 
 /// Sets up logging for the process. The result can change the level later.
 pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<LogHandle, CommandFailure> {
-    let stderr = stderr_kind();
-    let format = if stderr == StderrKind::Terminal { LogFormat::Text } else { format };
-    let since_boot = || Duration::from_millis(SystemClock.moment().0.unsigned_abs());
-    Ok(telemetry::init_logging(format, level, stderr, since_boot)?)
-}
-
-fn stderr_kind() -> StderrKind {
-    if stderr().is_terminal() {
-        return StderrKind::Terminal;
-    }
-    match (environment("JOURNAL_STREAM"), fstat(stderr())) {
-        (Some(stream), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
-            StderrKind::Journal
-        }
-        _ => StderrKind::Other,
-    }
+    let format = if stderr().is_terminal() { LogFormat::Text } else { format };
+    let is_journal = environment("JOURNAL_STREAM")
+        .zip(fstat(stderr()).ok())
+        .is_some_and(|(stream, stat)| stream == format!("{}:{}", stat.st_dev, stat.st_ino));
+    Ok(telemetry::init_logging(format, level, is_journal)?)
 }

@@ -32,6 +32,8 @@ pub(super) struct KeyProbe {
     /// The transport with new keys that are not verified yet; only probes use it.
     trial: Option<Arc<HttpTransport>>,
     refusal: Option<RefusalState>,
+    /// The failure of the last read of the keys.
+    unreadable: Option<String>,
 }
 
 struct RefusalState {
@@ -47,7 +49,7 @@ impl KeyProbe {
         let (source, base_url) = (service.keys.clone(), service.base_url.clone());
         let keyless = || AccountIdentity { base_url: base_url.clone(), integration_key: None };
         let account = transport.is_none().then(keyless);
-        Self { source, base_url, transport, account, trial: None, refusal: None }
+        Self { source, base_url, transport, account, trial: None, refusal: None, unreadable: None }
     }
 
     pub(super) fn start_probing(&mut self) {
@@ -142,10 +144,16 @@ impl KeyProbe {
         let (account, read) = match self.trial_transport(transport).await {
             Ok(read) => read,
             Err(why) => {
-                tracing::warn!(event = event::AUTH_REFUSED, "{why}");
+                // The files are read every 2 s: the same failure is logged once.
+                let why = why.to_string();
+                if self.unreadable.as_ref() != Some(&why) {
+                    tracing::warn!(event = event::AUTH_REFUSED, "{why}");
+                }
+                self.unreadable = Some(why);
                 return Ok(false);
             }
         };
+        self.unreadable = None;
         let is_new = !read.has_keys_of(self.trial.as_ref().unwrap_or(transport));
         if self.account.insert(account).is_bound(context).await? {
             transport.use_keys(&read);

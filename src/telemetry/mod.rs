@@ -10,17 +10,14 @@
 //! unit last in the name: `elapsed_ms`, `age_s`.
 //!
 //! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init_logging`] and keeps its
-//! result for reloads. `cli` also passes the kind of stderr and the clock, because this module reads neither
-//! environment nor clock.
+//! result for reloads. `cli` also tells if stderr is that of systemd's journal, because this module reads no
+//! environment.
 
 mod plain;
-mod repeats;
 
 pub(crate) use plain::{plain_json, plain_line, plain_lines};
-pub(crate) use repeats::ElapsedFn;
 
 use crate::model::code_enum;
-use repeats::RepeatFilter;
 use std::{fmt as text, io};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -124,27 +121,17 @@ impl LogHandle {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StderrKind {
-    Terminal,
-    /// systemd's journal: each line begins with its priority, such as `<3>`
-    /// for an error, which journald removes.
-    Journal,
-    Other,
-}
-
-/// Sets up logging to stderr for the process. `elapsed` returns the time, for repeated lines. Fails if
-/// `level` is invalid or logging is set up already.
+/// Sets up logging to stderr for the process. Lines for systemd's journal begin with their priority, such as `<3>` for an
+/// error, which journald removes. Fails if `level` is invalid or logging is set up already.
 pub(crate) fn init_logging(
     format: LogFormat,
     level: &str,
-    stderr: StderrKind,
-    elapsed: ElapsedFn,
+    with_priority: bool,
 ) -> Result<LogHandle, LoggingError> {
     let filter = level_filter(level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let subscriber = tracing_subscriber::registry().with(filter);
-    subscriber.with(line_layer(format, stderr, elapsed, io::stderr)).try_init()?;
+    subscriber.with(line_layer(format, with_priority, io::stderr)).try_init()?;
     Ok(LogHandle(handle))
 }
 
@@ -161,34 +148,29 @@ fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
 
 type LineLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn line_layer<S, W>(format: LogFormat, stderr: StderrKind, elapsed: ElapsedFn, writer: W) -> LineLayer<S>
+fn line_layer<S, W>(format: LogFormat, with_priority: bool, writer: W) -> LineLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let layer = fmt::layer().with_writer(writer);
-    let has_colours = stderr == StderrKind::Terminal && format == LogFormat::Text;
-    let layer = layer.with_ansi(has_colours);
-    let repeats = RepeatFilter::new(elapsed);
+    let layer = fmt::layer().with_writer(writer).with_ansi(false);
     match format {
         LogFormat::Json => {
-            let shape = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
-            layer.json().event_format(LogFormatter { inner: shape, format, stderr, repeats }).boxed()
+            let inner = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
+            layer.json().event_format(LogFormatter { inner, format, with_priority }).boxed()
         }
         LogFormat::Text => {
-            let shape = format::format().with_target(false).with_ansi(has_colours);
-            layer.event_format(LogFormatter { inner: shape, format, stderr, repeats }).boxed()
+            let inner = format::format().with_target(false).with_ansi(false);
+            layer.event_format(LogFormatter { inner, format, with_priority }).boxed()
         }
     }
 }
 
-/// The formatter of a line: the journal's priority, the library's format, and
-/// the number of repetitions left out.
+/// The formatter of a line: the journal's priority, and the library's format.
 struct LogFormatter<F> {
     inner: F,
     format: LogFormat,
-    stderr: StderrKind,
-    repeats: RepeatFilter,
+    with_priority: bool,
 }
 
 impl<S, N, F> FormatEvent<S, N> for LogFormatter<F>
@@ -203,23 +185,17 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> text::Result {
-        let Some(left_out) = self.repeats.admit_event(event) else { return Ok(()) };
-        if self.stderr == StderrKind::Journal {
+        if self.with_priority {
             write!(writer, "<{}>", syslog_priority(*event.metadata().level()))?;
         }
         let mut line = String::new();
         self.inner.format_event(context, Writer::new(&mut line), event)?;
         // Text from outside must not control the reader's terminal or begin a line of its own.
-        let line = match (self.format, writer.has_ansi_escapes()) {
-            (LogFormat::Json, _) => plain::plain_json(line.trim_end()),
-            (LogFormat::Text, true) => plain::plain_coloured(line.trim_end()).into(),
-            (LogFormat::Text, false) => plain::plain_line(line.trim_end()),
+        let line = match self.format {
+            LogFormat::Json => plain::plain_json(line.trim_end()),
+            LogFormat::Text => plain::plain_line(line.trim_end()),
         };
-        match (self.format, line.strip_suffix('}')) {
-            (_, _) if left_out == 0 => writeln!(writer, "{line}"),
-            (LogFormat::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
-            (_, _) => writeln!(writer, "{line} ({left_out} equal lines were left out)"),
-        }
+        writeln!(writer, "{line}")
     }
 }
 
@@ -240,19 +216,13 @@ mod tests {
     use std::sync::Arc;
 
     fn lines_of(format: LogFormat, level: &str, log: impl FnOnce()) -> String {
-        written_to(StderrKind::Other, || std::time::Duration::ZERO, format, level, log)
+        written_to(false, format, level, log)
     }
 
-    fn written_to(
-        stderr: StderrKind,
-        elapsed: ElapsedFn,
-        format: LogFormat,
-        level: &str,
-        log: impl FnOnce(),
-    ) -> String {
+    fn written_to(with_priority: bool, format: LogFormat, level: &str, log: impl FnOnce()) -> String {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let subscriber = tracing_subscriber::registry().with(level_filter(level).unwrap());
-        let subscriber = subscriber.with(line_layer(format, stderr, elapsed, file.clone()));
+        let subscriber = subscriber.with(line_layer(format, with_priority, file.clone()));
         tracing::subscriber::with_default(subscriber, log);
         let (mut lines, mut text) = (&*file, String::new());
         lines.rewind().unwrap();
@@ -304,7 +274,7 @@ mod tests {
             tracing::debug!("detail");
         };
         for format in [LogFormat::Json, LogFormat::Text] {
-            let text = written_to(StderrKind::Journal, || std::time::Duration::ZERO, format, "debug", log);
+            let text = written_to(true, format, "debug", log);
             let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
             assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
             assert!(!lines_of(format, "debug", log).contains("<3>"));
@@ -318,51 +288,17 @@ mod tests {
             let span = tracing::info_span!("run", job = %evil, of = evil);
             span.in_scope(|| tracing::warn!(key = %evil, text = evil, debug = ?evil, "{evil}"));
         };
-        for stderr in [StderrKind::Terminal, StderrKind::Journal, StderrKind::Other] {
+        for with_priority in [true, false] {
             for format in [LogFormat::Text, LogFormat::Json] {
-                let text = written_to(stderr, || std::time::Duration::ZERO, format, "info", log);
+                let text = written_to(with_priority, format, "info", log);
                 let text = text.trim_end();
-                assert!(!text.contains('\n'), "{stderr:?} {format:?}: {text:?}");
-                let is_coloured = stderr == StderrKind::Terminal && format == LogFormat::Text;
-                let mut rest = text.to_owned();
-                for colour in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
-                    assert!(is_coloured || !text.contains(colour));
-                    rest = rest.replace(colour, "");
-                }
-                assert_eq!(plain_line(&rest), rest, "{stderr:?} {format:?}");
+                assert!(!text.contains('\n'), "{format:?}: {text:?}");
+                assert_eq!(plain_line(text), text, "{format:?}");
                 if format == LogFormat::Json {
                     let json = text.trim_start_matches("<4>");
                     let value: serde_json::Value = serde_json::from_str(json).unwrap();
                     assert_eq!((&value["message"], &value["key"]), (&evil.into(), &evil.into()));
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn a_warning_that_repeats_is_written_once_a_minute_and_counted() {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static NOW_S: AtomicU64 = AtomicU64::new(0);
-        let elapsed = || std::time::Duration::from_secs(NOW_S.load(Ordering::Relaxed));
-        for format in [LogFormat::Json, LogFormat::Text] {
-            NOW_S.store(0, Ordering::Relaxed);
-            let text = written_to(StderrKind::Other, elapsed, format, "info", || {
-                for second in [0, 2, 4, 61] {
-                    NOW_S.store(second, Ordering::Relaxed);
-                    tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
-                    tracing::info!("written each time");
-                    tracing::warn!(second, "differs each time");
-                }
-            });
-            assert_eq!(text.matches("is gone").count(), 2, "{text}");
-            assert_eq!(text.matches("each time").count(), 8, "{text}");
-            let last = text.lines().rfind(|line| line.contains("is gone")).unwrap();
-            match format {
-                LogFormat::Json => {
-                    let value: serde_json::Value = serde_json::from_str(last).unwrap();
-                    assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
-                }
-                LogFormat::Text => assert!(last.ends_with("(2 equal lines were left out)"), "{last}"),
             }
         }
     }

@@ -33,22 +33,6 @@ pub(crate) fn plain_lines(text: &str) -> Cow<'_, str> {
     mask_chars(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The colours that the log's library writes, after the escape. Text from outside
-/// may contain them; they are harmless.
-const COLOUR_CODES: [&str; 9] = ["[0m", "[1m", "[2m", "[3m", "[31m", "[32m", "[33m", "[34m", "[35m"];
-
-/// Masks a coloured log line: the colours stay, all other terminal sequences are masked.
-pub(super) fn plain_coloured(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let mut line = parts.next().map(plain_line).unwrap_or_default().into_owned();
-    for part in parts {
-        let is_colour = COLOUR_CODES.iter().any(|code| part.starts_with(code));
-        line.push(if is_colour { '\u{1b}' } else { char::REPLACEMENT_CHARACTER });
-        line.push_str(&plain_line(part));
-    }
-    line
-}
-
 /// Returns equivalent JSON with unsafe characters as escapes. Such a character occurs only within a string,
 /// so an escape can replace it. JSON escapes C0 controls already; the line feeds of the layout stay.
 pub(crate) fn plain_json(json: &str) -> Cow<'_, str> {
@@ -86,7 +70,6 @@ mod tests {
         let fine = "Lager „Süd“ 東京 – ½ × 3 المستودع 📦 a\u{301}\u{a0}";
         assert_eq!((plain_line(fine), plain_json(fine)), (fine.into(), fine.into()));
         assert_eq!(plain_lines("a\tb\n\u{1b}c"), "a\tb\n\u{fffd}c");
-        assert_eq!(plain_coloured("\u{1b}[2mA\u{1b}[2J\r\u{202e}"), "\u{1b}[2mA\u{fffd}[2J\u{fffd}\u{fffd}");
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn shape(line: &Value) -> BTreeSet<(String, String)> {
         };
         (key.clone(), value)
     };
-    line.as_object().unwrap().iter().filter(|(key, _)| *key != "left_out").map(kind).collect()
+    line.as_object().unwrap().iter().map(kind).collect()
 }
 
 async fn id(world: &World, key: &str) -> i64 {
