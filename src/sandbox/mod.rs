@@ -50,7 +50,6 @@ pub use clock::SandboxClock;
 pub use http::answer::SandboxAnswer;
 pub use in_process::SandboxStockLevel;
 pub use platform::call_log::LoggedCall;
-pub(crate) use seed::catalog::SKUS_MIN;
 
 /// Longest time that [`Sandbox::stop`] waits for calls in flight. Without the limit, half a request head on
 /// an open connection would block the stop forever.
@@ -74,8 +73,8 @@ pub struct SandboxOptions {
     /// Seed of the generated data and keys
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Number of generated products
-    #[arg(long, default_value_t = 200)]
+    /// Number of generated products, at least 10
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(i64::from(seed::catalog::SKUS_MIN)..))]
     pub skus: u32,
     /// Number of generated orders
     #[arg(long, default_value_t = 40)]

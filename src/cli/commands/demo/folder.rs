@@ -15,7 +15,7 @@ pub(super) const ASKING_WAREHOUSE: i64 = 5203;
 /// The directory of the demonstration's files. A temporary one is removed with this value.
 pub(super) struct DemoFolder {
     pub(super) path: PathBuf,
-    is_permanent: bool,
+    pub(super) is_permanent: bool,
 }
 
 impl DemoFolder {
@@ -53,10 +53,6 @@ impl DemoFolder {
         let address = config.service.base_url.trim_start_matches("http://").trim_end_matches('/').parse();
         let address = address.map_err(|_| failed("its base_url is not the address of a sandbox"))?;
         Ok((Self { path, is_permanent: true }, config, address))
-    }
-
-    pub(super) fn sandbox_file(&self) -> Option<PathBuf> {
-        self.is_permanent.then(|| self.path.join("sandbox.db"))
     }
 
     /// Writes a file with mode 0600, because some files hold keys.

@@ -12,22 +12,20 @@ mod standby;
 mod summary;
 
 use self::folder::DemoFolder;
-use self::scenes::{DemoScene, DemoStage, until};
-use self::shop::{ShopTotals, SimulatedShop};
+use self::scenes::{DemoStage, until};
+use self::shop::SimulatedShop;
 use crate::cli::commands::daemon::run::wait_for_interrupt;
-use crate::cli::context::write_and_commit;
 use crate::cli::output;
-use crate::cli::output::progress::progress_bar;
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
 use crate::present::pages::{PagesOptions, RunningPages, StartPages};
+use crate::present::tracked::{track_orders, track_skus};
 use crate::sandbox::{SandboxOptions, start_sandbox};
 use crate::store::Store;
 use crate::telemetry::LogFormat;
 use clap::Args;
-use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +69,7 @@ pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages
 fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
     SandboxOptions {
         listen: ([127, 0, 0, 1], 0).into(),
-        data: folder.sandbox_file(),
+        data: folder.is_permanent.then(|| folder.path.join("sandbox.db")),
         skus: 60,
         orders: 8,
         ..SandboxOptions::default()
@@ -123,14 +121,12 @@ async fn run_and_compare(
     let config = folder.write_config("tallyd.toml", &sandbox, &format!("path = {database:?}"))?;
     let summary = with_daemon(config.clone(), async {
         let store = Store::open_beside(&database).await?;
-        let max_base_age = config.quantities.max_base_age;
-        let stage = DemoStage { sandbox: &sandbox, store: &store, max_base_age };
-        stage
-            .demonstrate(config, open, start_pages, async |shop, bar| {
-                let totals = shop.run_for(open, |totals| show_totals(bar, totals)).await?;
-                Ok((totals, stage.play(|scene| show_line(bar, scene.title)).await?))
-            })
-            .await
+        let stage = DemoStage { sandbox: &sandbox, store: &store, config: &config };
+        let begun = stage.open(start_pages).await?;
+        let mut shop = SimulatedShop::new(&stage);
+        shop.run_for(open).await?;
+        stage.play().await?;
+        stage.close(begun, shop.sold).await
     });
     let summary = summary.await?;
     sandbox.stop().await;
@@ -138,51 +134,39 @@ async fn run_and_compare(
 }
 
 impl DemoStage<'_> {
-    /// Opens the shop for `play`, waits until mirror and sandbox are equal, and returns the summary.
-    async fn demonstrate(
-        &self,
-        config: Config,
-        open: Duration,
-        start_pages: StartPages,
-        play: impl AsyncFnOnce(
-            &mut SimulatedShop<'_>,
-            &ProgressBar,
-        ) -> Result<(ShopTotals, Vec<DemoScene>), CommandFailure>,
-    ) -> Result<(String, bool), CommandFailure> {
-        self.track_all().await?;
-        let pages = show_pages(config, start_pages).await?;
-        let started = Instant::now();
-        // The mirror cannot see a sale before its first facts.
-        let has_facts = async || Ok((self.store.mirror_counts().await?.stock_levels > 0).then_some(()));
-        until("the first facts were read", has_facts).await?;
-        let bar = progress_bar(open.as_secs(), "{bar:20} {elapsed} {msg}");
-        let (totals, scenes) = play(&mut SimulatedShop::new(self), &bar).await?;
-        show_line(&bar, "waiting until mirror and sandbox are equal");
-        // The summary judges: without agreement in time it shows the figures.
-        let has_settled = async || Ok(self.is_equal().await?.then_some(()));
-        drop(until("mirror and sandbox were equal", has_settled).await);
-        bar.finish_and_clear();
-        let took = started.elapsed();
-        pages.end().await;
-        self.summary(&totals, &scenes, took).await
-    }
-
-    async fn track_all(&self) -> Result<(), CommandFailure> {
+    /// Tracks all that the sandbox has, shows the page, and waits for the first facts, before which the mirror cannot
+    /// see a sale.
+    async fn open(&self, start_pages: StartPages) -> Result<(RunningPages, Instant), CommandFailure> {
         let skus = self.sandbox.all_skus().await?;
         let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
         let orders: Vec<OrderId> = self.sandbox.order_ids().await?.into_iter().map(OrderId).collect();
-        write_and_commit(self.store, async |write| {
-            write.tracked_sku_add(&skus).await?;
-            write.tracked_order_add(&orders).await
-        })
-        .await?;
+        track_skus(self.store, &skus).await?;
+        track_orders(self.store, &orders, false).await?;
         output::print_text(&format!(
             "the sandbox at http://{} has {} SKUs and {} orders; tallyd begins to mirror them\n",
             self.sandbox.local_addr(),
             skus.len(),
             orders.len()
         ));
-        Ok(())
+        let pages = show_pages(self.config.clone(), start_pages).await?;
+        let started = Instant::now();
+        let has_facts = async || Ok((self.store.mirror_counts().await?.stock_levels > 0).then_some(()));
+        until("the first facts were read", has_facts).await?;
+        Ok((pages, started))
+    }
+
+    /// Waits until mirror and sandbox are equal, and returns the summary, which judges. Without agreement in time it
+    /// shows the figures.
+    async fn close(
+        &self,
+        (pages, started): (RunningPages, Instant),
+        sold: i64,
+    ) -> Result<(String, bool), CommandFailure> {
+        let has_settled = async || Ok(self.is_equal().await?.then_some(()));
+        drop(until("mirror and sandbox were equal", has_settled).await);
+        let took = started.elapsed();
+        pages.end().await;
+        self.summary(sold, took).await
     }
 }
 
@@ -191,20 +175,4 @@ async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPa
     let pages = start_pages(config, Arc::new(SystemClock), options).await?;
     output::print_text(&format!("the page, for a browser: {}\n", pages.url));
     Ok(pages)
-}
-
-fn show_totals(bar: &ProgressBar, totals: &ShopTotals) {
-    let (seconds, line) = (totals.open_for.as_secs(), totals.summary_line());
-    if bar.is_hidden() {
-        output::print_text(&format!("{seconds:>3} s  {line}\n"));
-    }
-    bar.set_position(seconds);
-    bar.set_message(line);
-}
-
-fn show_line(bar: &ProgressBar, line: &str) {
-    if bar.is_hidden() {
-        output::print_text(&format!("       {line}\n"));
-    }
-    bar.set_message(line.to_owned());
 }

@@ -5,12 +5,6 @@ use crate::cli::{CommandResult, output};
 use crate::sandbox::{self, Sandbox, SandboxError, SandboxHeaders, SandboxOptions};
 
 pub(in crate::cli) async fn sandbox_command(options: SandboxOptions) -> CommandResult {
-    if options.skus < sandbox::SKUS_MIN {
-        let least = sandbox::SKUS_MIN;
-        output::print_error(&format!(
-            "tallyd: the sandbox needs at least {least} products; generating {least}"
-        ));
-    }
     let sandbox = sandbox::start_sandbox(options).await?;
     output::print_text(&first_words(&sandbox).await?);
     wait_for_interrupt().await?;

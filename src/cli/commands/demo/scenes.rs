@@ -6,10 +6,13 @@
 use super::folder::ASKING_WAREHOUSE;
 use crate::cli::CommandFailure;
 use crate::cli::context::write_and_commit;
-use crate::cli::output::plain_line;
+use crate::cli::output::{plain_line, print_text};
+use crate::config::Config;
 use crate::daemon::SystemClock;
 use crate::model::{Clock, OrderId};
 use crate::outbox::{ChangeState, Reason, Resolution};
+use crate::present::decisions::{KeyDecision, decide, resolve};
+use crate::present::tracked::track_orders;
 use crate::sandbox::Sandbox;
 use crate::store::{ChangeRow, OutboxFilter, StockRow, Store};
 use serde_json::{Value, json};
@@ -27,104 +30,86 @@ const QUANTITY_MIN: i64 = 12;
 /// Stock levels that the broken import sets to 0: more than the brake lets through.
 const IMPORT_LEVELS: usize = 60;
 
-pub(super) struct DemoScene {
-    pub(super) title: &'static str,
-    pub(super) happened: String,
-    pub(super) ended: String,
-}
-
-impl DemoScene {
-    pub(super) fn to_text(&self) -> String {
-        format!("{}\n  {}\n  {}\n", self.title, plain_line(&self.happened), plain_line(&self.ended))
-    }
-}
-
 pub(super) struct DemoStage<'a> {
     pub(super) sandbox: &'a Sandbox,
     pub(super) store: &'a Store,
-    pub(super) max_base_age: Duration,
+    pub(super) config: &'a Config,
+}
+
+/// Prints a scene: its title, what happened, and how it ended.
+pub(super) fn tell(title: &str, happened: &str, ended: &str) {
+    print_text(&format!("\n{title}\n  {}\n  {}\n", plain_line(happened), plain_line(ended)));
 }
 
 impl DemoStage<'_> {
-    /// Plays all scenes; `show` gets each when it has ended.
-    pub(super) async fn play(&self, show: impl Fn(&DemoScene)) -> Result<Vec<DemoScene>, CommandFailure> {
-        let mut scenes = Vec::new();
-        let mut add = |scene: DemoScene| {
-            show(&scene);
-            scenes.push(scene);
-        };
-        add(self.ship_order().await?);
-        add(self.decide_conflict().await?);
-        add(self.lose_answer().await?);
-        add(self.trip_brake().await?);
-        Ok(scenes)
+    pub(super) async fn play(&self) -> Result<(), CommandFailure> {
+        self.ship_order().await?;
+        self.decide_conflict().await?;
+        self.lose_answer().await?;
+        self.trip_brake().await
     }
 
-    async fn ship_order(&self) -> Result<DemoScene, CommandFailure> {
+    async fn ship_order(&self) -> Result<(), CommandFailure> {
         let sku = self.pick_level(|_| true).await?.sku;
         let order = OrderId(self.sandbox.place_order(&[(sku.as_str(), 2)]).await?);
-        write_and_commit(self.store, async |write| {
-            write.tracked_order_add(&[order]).await?;
-            write.order_read_request_add(&[order]).await
-        })
-        .await?;
+        track_orders(self.store, &[order], true).await?;
         let has_lines = async || Ok(self.store.order_row(order).await?.filter(|row| row.lines > 0));
         until("the new order was read", has_lines).await?;
-        let key = format!("ship-{}", order.0);
-        self.queue(&key, "shipment.create", &json!({"order_id": order.0}), 1).await?;
+        let key = format!("ship-{order}");
+        self.queue(&key, "shipment.create", &json!({"order_id": order.0})).await?;
         let shipped = self.until_state(&key, ChangeState::Applied).await?;
-        Ok(DemoScene {
-            title: "an order",
-            happened: format!("a customer ordered 2 of {sku} at the platform; tallyd read order {}", order.0),
-            ended: format!("the warehouse shipped it: {}", detail(&shipped)),
-        })
+        tell(
+            "an order",
+            &format!("a customer ordered 2 of {sku} at the platform; tallyd read order {order}"),
+            &format!("the warehouse shipped it: {}", detail(&shipped)),
+        );
+        Ok(())
     }
 
     /// The warehouse counts while the platform sells, in the warehouse whose counts ask for a decision.
-    async fn decide_conflict(&self) -> Result<DemoScene, CommandFailure> {
+    async fn decide_conflict(&self) -> Result<(), CommandFailure> {
         let level = self.pick_level(|level| level.warehouse_id == ASKING_WAREHOUSE).await?;
         let StockRow { sku, warehouse_id, quantity, .. } = &level;
         self.sandbox.sell_units(sku, *warehouse_id, 2).await?;
         let body =
             json!({"sku": sku, "warehouse_id": warehouse_id, "quantity": quantity - 3, "seen": quantity});
         let key = "count-in-conflict";
-        self.queue(key, "quantity.set", &body, 1).await?;
+        self.queue(key, "quantity.set", &body).await?;
         let held = self.until_state(key, ChangeState::Held).await?;
-        let now = SystemClock.now();
-        let resolved = write_and_commit(self.store, async |write| {
-            write.outbox_resolve(key, Resolution::Mine, self.max_base_age, now).await
-        });
-        resolved.await?.map_err(CommandFailure::failed)?;
+        let max_base_age = self.config.quantities.max_base_age;
+        resolve(self.store, key, Resolution::Mine, max_base_age, SystemClock.now()).await?;
         let applied = self.until_state(key, ChangeState::Applied).await?;
-        Ok(DemoScene {
-            title: "a conflict",
-            happened: format!("{sku} in warehouse {warehouse_id} is held: {}", detail(&held)),
-            ended: format!("a person decided, `outbox resolve {key} --use mine`: {}", detail(&applied)),
-        })
+        tell(
+            "a conflict",
+            &format!("{sku} in warehouse {warehouse_id} is held: {}", detail(&held)),
+            &format!("a person decided, `outbox resolve {key} --use mine`: {}", detail(&applied)),
+        );
+        Ok(())
     }
 
     /// The platform makes a change, and the connection breaks before its answer.
-    async fn lose_answer(&self) -> Result<DemoScene, CommandFailure> {
+    async fn lose_answer(&self) -> Result<(), CommandFailure> {
         let level = self.pick_level(|level| level.warehouse_id != ASKING_WAREHOUSE).await?;
         let StockRow { sku, warehouse_id, .. } = &level;
         self.sandbox.lose_next_answer(UPDATE_OPERATION)?;
         let body = json!({"sku": sku, "warehouse_id": warehouse_id, "delta": 5});
-        self.queue("receipt-without-answer", "quantity.adjust", &body, 1).await?;
+        self.queue("receipt-without-answer", "quantity.adjust", &body).await?;
         let applied = self.until_state("receipt-without-answer", ChangeState::Applied).await?;
         let moves = self.store.change_transitions(applied.id).await?;
         let doubt = moves.iter().find(|row| row.state == ChangeState::InDoubt.as_str());
         let doubt =
             doubt.ok_or_else(|| CommandFailure::failed("the answer was lost, and no change was in doubt"))?;
-        let why = doubt.detail.clone().unwrap_or_default();
-        Ok(DemoScene {
-            title: "a lost answer",
-            happened: format!("the answer to +5 of {sku} was lost, so the change was in doubt: {why}"),
-            ended: format!("tallyd read the stock and did not send it twice: {}", detail(&applied)),
-        })
+        let why = doubt.detail.as_deref().unwrap_or_default();
+        tell(
+            "a lost answer",
+            &format!("the answer to +5 of {sku} was lost, so the change was in doubt: {why}"),
+            &format!("tallyd read the stock and did not send it twice: {}", detail(&applied)),
+        );
+        Ok(())
     }
 
     /// A program imports a broken file, which sets many stock levels to 0.
-    async fn trip_brake(&self) -> Result<DemoScene, CommandFailure> {
+    async fn trip_brake(&self) -> Result<(), CommandFailure> {
         let mut levels = self.quiet_levels().await?;
         levels.truncate(IMPORT_LEVELS);
         write_and_commit(self.store, async |write| {
@@ -146,31 +131,19 @@ impl DemoStage<'_> {
             return Err(CommandFailure::failed("a change of the broken import is held for another reason"));
         }
         let what = self.store.brake_trip_list().await?.pop().map(|trip| trip.what).unwrap_or_default();
-        let now = SystemClock.now();
-        write_and_commit(self.store, async |write| {
-            for change in &held {
-                drop(write.outbox_cancel(&String::from(change.key.clone()), now).await?);
-            }
-            Ok(())
-        })
-        .await?;
-        Ok(DemoScene {
-            title: "a brake",
-            happened: format!("a broken file was imported: {what}; tallyd held all {}", held.len()),
-            ended: "a person cancelled them with `outbox cancel`: no stock level became 0".into(),
-        })
+        let keys: Vec<String> = held.iter().map(|change| String::from(change.key.clone())).collect();
+        decide(self.store, KeyDecision::Cancel, &keys, SystemClock.now()).await?;
+        tell(
+            "a brake",
+            &format!("a broken file was imported: {what}; tallyd held all {}", held.len()),
+            "a person cancelled them with `outbox cancel`: no stock level became 0",
+        );
+        Ok(())
     }
 
-    pub(super) async fn queue(
-        &self,
-        key: &str,
-        kind: &str,
-        body: &Value,
-        priority: i64,
-    ) -> Result<(), CommandFailure> {
+    pub(super) async fn queue(&self, key: &str, kind: &str, body: &Value) -> Result<(), CommandFailure> {
         let body = body.to_string();
-        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, priority).await)
-            .await?;
+        write_and_commit(self.store, async |write| write.outbox_insert(key, kind, &body, 1).await).await?;
         Ok(())
     }
 

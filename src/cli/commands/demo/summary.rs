@@ -1,7 +1,6 @@
 //! The end of a demonstration: mirror and sandbox compared, and the figures.
 
-use super::scenes::{DemoScene, DemoStage, IMPORT_PREFIX};
-use super::shop::ShopTotals;
+use super::scenes::{DemoStage, IMPORT_PREFIX};
 use crate::cli::CommandFailure;
 use crate::cli::output::{SHOWN_MAX, TextTable, columns};
 use crate::outbox::ChangeState;
@@ -31,12 +30,7 @@ impl DemoStage<'_> {
         Ok(is_drained && self.count_differences().await? == 0)
     }
 
-    pub(super) async fn summary(
-        &self,
-        totals: &ShopTotals,
-        scenes: &[DemoScene],
-        took: Duration,
-    ) -> Result<(String, bool), CommandFailure> {
+    pub(super) async fn summary(&self, sold: i64, took: Duration) -> Result<(String, bool), CommandFailure> {
         let (sandbox, store) = (self.sandbox, self.store);
         let changes = store.outbox_list(&OutboxFilter { limit: 1000, ..OutboxFilter::default() }).await?;
         let count = |state| changes.iter().filter(|change| change.state == state).count();
@@ -59,13 +53,12 @@ impl DemoStage<'_> {
             |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
         );
         let decided = TextTable::new(decided).to_text("no change");
-        let told: String = scenes.iter().map(DemoScene::to_text).collect();
         let figures = [
             ("SKUs mirrored", counts.skus.to_string()),
             ("stock levels mirrored", counts.stock_levels.to_string()),
             ("stock levels that differ from the sandbox", different.to_string()),
             ("orders tracked", counts.orders.to_string()),
-            ("units sold in the sandbox", totals.sold.to_string()),
+            ("units sold in the sandbox", sold.to_string()),
             ("units that others took, by the mirror", (-moved).to_string()),
             ("changes applied", format!("{applied} of {}, {cancelled} cancelled", changes.len())),
             ("calls made", format!("{} of {} in {} s", calls.len(), 120, took.as_secs())),
@@ -80,6 +73,6 @@ impl DemoStage<'_> {
         } else {
             "mirror and sandbox are NOT equal, or a change is not applied: this is a bug"
         };
-        Ok((format!("\n{decided}\n{told}\n{figures}\n{verdict}\n"), is_good))
+        Ok((format!("\n{decided}\n{figures}\n{verdict}\n"), is_good))
     }
 }
