@@ -46,7 +46,7 @@ use crate::config::{ConfigError, KeyError};
 use crate::daemon::{ControlError, StartError};
 use crate::exec::JobError;
 use crate::present::ViewError;
-use crate::present::pages::{PagesError, StartPages};
+use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
 use crate::sandbox::{SandboxError, SandboxOptions};
 use crate::store::{LockError, StoreError};
@@ -84,11 +84,25 @@ enum Command {
     ///
     /// SIGTERM and SIGINT end it in order, SIGHUP reads the configuration again. A daemon that was started on a
     /// terminal also ends when the terminal closes, unless it was started by `nohup`.
-    Run(run::DaemonRunArgs),
+    Run {
+        /// Run each enabled job once, drain the outbox, then exit
+        #[arg(long)]
+        once: bool,
+    },
     /// Validate the configuration and print the settings in force
-    Check(check::CheckArgs),
+    Check {
+        /// Check the keys at the platform, with one call
+        #[arg(long)]
+        online: bool,
+    },
     /// Show the health of the daemon and the findings that need attention
-    Status(status::StatusArgs),
+    Status {
+        /// Show also the jobs, and the calls of the last hour by operation
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Serve the page: stock, changes, jobs and quota to look at, and the decisions on them
     Web(pages::WebArgs),
     /// Pause the pushes, or other jobs: changes wait, reads go on
@@ -97,7 +111,7 @@ enum Command {
     /// every host.
     Pause(pause::PauseArgs),
     /// End a pause: the changes that waited are merged with what happened meanwhile, and sent
-    Resume(pause::ResumeArgs),
+    Resume(pause::JobNames),
     /// Try the notifiers, or tell that the daemon has failed
     #[command(subcommand)]
     Notify(notify::Command),
@@ -123,10 +137,10 @@ enum Command {
     Warehouse(lists::WarehouseCommand),
     /// List suppliers
     #[command(subcommand)]
-    Supplier(lists::SupplierCommand),
+    Supplier(lists::ListCommand),
     /// List storefronts
     #[command(subcommand)]
-    Storefront(lists::StorefrontCommand),
+    Storefront(lists::ListCommand),
     /// List listing templates, or queue the creation of a listing template
     #[command(subcommand)]
     Template(lists::TemplateCommand),
@@ -162,9 +176,17 @@ enum Command {
     /// Rebuild the mirror from the journal, offline, and compare it with the live one
     Replay(replay::ReplayArgs),
     /// Copy the database to a file, verify the copy and mark it as a backup
-    Backup(backup::BackupArgs),
+    Backup {
+        /// File to write; it must not exist yet
+        file: PathBuf,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Put a copy in the place of the database, which is kept, and mark it as restored
-    Restore(restored::RestoreArgs),
+    Restore {
+        /// Copy of the database, made by `tallyd backup` or another tool
+        file: PathBuf,
+    },
     /// Mark the database as restored by another tool: the next start holds changes that may have been sent since
     Restored,
     /// Print the SQL of the roles and rights of a database on a PostgreSQL server, for psql
@@ -255,10 +277,6 @@ failures! {
     },
     StartError: cannot_start,
     ControlError: |error| matches!(error, ControlError::Start(error) if cannot_start(error)),
-    PagesError: |error| match error {
-        PagesError::Store(error) => has_moved(error),
-        error => matches!(error, PagesError::Invalid(_)),
-    },
     SandboxError: |error| matches!(error, SandboxError::RemoteAddress(_)),
 }
 
@@ -343,9 +361,9 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
     match cli.command {
         Command::Demo(demo) => demo::demo_command(demo, start_pages).await,
         Command::Init(args) => init::init_command(&context, args).await,
-        Command::Run(run) => run::run_command(&context, run).await,
-        Command::Check(check) => check::check_command(&context, check).await,
-        Command::Status(args) => status::status_command(&context, args).await,
+        Command::Run { once } => run::run_command(&context, once).await,
+        Command::Check { online } => check::check_command(&context, online).await,
+        Command::Status { all, output } => status::status_command(&context, all, output).await,
         Command::Web(args) => pages::web_command(&context, args, start_pages).await,
         Command::Pause(args) => pause::pause_command(&context, args).await,
         Command::Resume(args) => pause::resume_command(&context, args).await,
@@ -371,8 +389,8 @@ async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
         Command::Job(command) => job::job_command(&context, command).await,
         Command::Journal(command) => entries::journal_command(&context, command).await,
         Command::Replay(args) => replay::replay_command(&context, args).await,
-        Command::Backup(args) => backup::backup_command(&context, args).await,
-        Command::Restore(args) => restored::restore_command(&context, args).await,
+        Command::Backup { file, output } => backup::backup_command(&context, &file, output).await,
+        Command::Restore { file } => restored::restore_command(&context, &file).await,
         Command::Restored => restored::restored_command(&context).await,
         Command::Schema => schema::schema_command(&context),
         Command::Move(args) => move_database::move_command(&context, args).await,

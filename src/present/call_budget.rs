@@ -35,13 +35,17 @@ impl CallBudgetReport {
     pub(crate) fn to_json(&self, health: &HealthReport) -> Value {
         let HealthReport { quota, bad_requests, .. } = health;
         let lane = |(lane, calls, throttled): &(String, i64, i64)| json!({"lane": lane, "calls": calls, "throttled": throttled});
+        let hold = |hold: &EndingHold| {
+            json!({"what": hold.what, "reason": hold.reason.as_str(), "since": hold.since.to_rfc3339(),
+                   "until": hold.until.to_rfc3339()})
+        };
         json!({
             "limit": self.limit,
             "last_60_s": self.last_minute.iter().map(lane).collect::<Vec<_>>(),
             "last_hour": self.last_hour,
             "minutes": self.minutes,
             "share_permille": quota.share_permille,
-            "holds": quota.holds.iter().map(hold_json).collect::<Vec<_>>(),
+            "holds": quota.holds.iter().map(hold).collect::<Vec<_>>(),
             "reads_only_until": quota.reads_only_until.map(Timestamp::to_rfc3339),
             "bad_requests": {
                 "last_24_h": bad_requests.count, "soft_line": bad_requests.soft, "hard_line": bad_requests.hard,
@@ -81,11 +85,4 @@ pub(crate) async fn lift_wait(store: &Store, now: Timestamp) -> DecisionSentence
     let wait = wait.ok_or_else(|| ViewError::Refused("no wait of the account is in force".into()))?;
     let wait = hold_text(&wait, now);
     Ok(vec![format!("ended: {wait}; if the wait was intended, the platform orders it again")])
-}
-
-fn hold_json(hold: &EndingHold) -> Value {
-    json!({
-        "what": hold.what, "reason": hold.reason.as_str(),
-        "since": hold.since.to_rfc3339(), "until": hold.until.to_rfc3339(),
-    })
 }

@@ -4,12 +4,12 @@ use super::listing::{ListCell, ListColumns, ListedRow, columns};
 use crate::config::Config;
 use crate::daemon::{JobCalls, job_calls};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
-use crate::schedule::feasibility::{self, JobAllotment, JobDemand, ScheduleFit};
+use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::{Store, StoreError};
 
 /// The demand of the schedules, the calls a minute for bulk work, and the entries behind both.
 pub(crate) struct CallDemand {
-    pub(crate) fit: ScheduleFit,
+    pub(crate) rows: Vec<JobAllotment>,
     pub(crate) bulk: u32,
     pub(crate) work: EntriesToRead,
 }
@@ -47,7 +47,11 @@ impl CallDemand {
         });
         let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
         let bulk = config.limits.own_limit().saturating_sub(config.limits.reserved_calls).max(1);
-        Self { fit: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
+        Self { rows: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
+    }
+
+    fn requested(&self) -> f64 {
+        self.rows.iter().map(|row| row.requested).sum()
     }
 
     pub(crate) fn sentence(&self) -> String {
@@ -55,22 +59,24 @@ impl CallDemand {
         format!(
             "the schedules need {:.1} calls a minute for {}, {} and {}; {} are available, {:.1} spare; while a push uses all \
              calls, {:.1} of them are kept for scheduled reads",
-            self.fit.requested,
+            self.requested(),
             counted(skus, "SKU"),
             counted(orders, "open order"),
             counted(shipments, "shipment"),
             self.bulk,
-            self.fit.headroom,
+            f64::from(self.bulk) - self.requested(),
             f64::from(self.bulk) / 5.0,
         )
     }
 
     pub(crate) fn warning(&self) -> Option<String> {
-        let first = self.fit.skipped_first?;
-        Some(format!(
-            "the schedules do NOT fit into the quota: {first} loses calls first; give {first} a longer interval, or read \
-             more SKUs per call (jobs.balances.skus_per_call)"
-        ))
+        let first = self.rows.iter().max_by(|one, two| one.requested.total_cmp(&two.requested))?.kind;
+        (self.requested() > f64::from(self.bulk)).then(|| {
+            format!(
+                "the schedules do NOT fit into the quota: {first} loses calls first; give {first} a longer interval, or \
+                 read more SKUs per call (jobs.balances.skus_per_call)"
+            )
+        })
     }
 }
 

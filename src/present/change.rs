@@ -1,6 +1,6 @@
 //! A change with its history and evidence, for decisions that no check of the platform can make.
 
-use super::listing::{ListColumns, ListedSubject, columns, rows_json, sentence_cell};
+use super::listing::{ListColumns, ListedSubject, columns, sentence_cell};
 use super::status::find_obstacles;
 use super::{ViewError, parse_json, time_text};
 use crate::config::Config;
@@ -61,17 +61,12 @@ impl ChangeDetail {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let transition = |row: &TransitionRow| {
-            json!({"at": time_text(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
-                    "exchange_id": row.exchange_id})
-        };
-        let decision = |row: &JournalEvent| json!({"at": time_text(row.at_ms), "position": row.position, "kind": row.kind, "by": row.decided_by, "detail": parse_json(row.detail.as_deref())});
         let mut all = change_json(&self.change);
         all["what_to_do"] = self.what_to_do().into();
         all["obstacles"] = json!(self.obstacles);
-        all["moves"] = self.transitions.iter().map(transition).collect();
-        all["decisions"] = self.decisions.iter().map(decision).collect();
-        all["exchanges"] = rows_json(&self.exchanges);
+        all["moves"] = json!(self.transitions);
+        all["decisions"] = json!(self.decisions);
+        all["exchanges"] = json!(self.exchanges);
         all["evidence"] = self.sent.as_ref().map_or(Value::Null, |sent| {
             json!({
                 "sent_at": time_text(sent.sent_ms), "before": sent.before, "target": sent.written,

@@ -72,10 +72,7 @@ pub(crate) struct DecidedChanges {
 
 impl DecidedChanges {
     pub(crate) fn summary(&self) -> String {
-        match (self.done.len() as u64, self.decision) {
-            (count, KeyDecision::Release) => released_text(count),
-            (count, decision) => format!("{} {}", counted(count, "change"), decision.past()),
-        }
+        format!("{} {}", counted(self.done.len(), "change"), self.decision.past())
     }
 
     pub(crate) fn refusals(&self) -> impl Iterator<Item = String> {
@@ -133,17 +130,12 @@ pub(crate) async fn release_all(store: &Store, now: Timestamp) -> DecisionSenten
     let trip =
         |trip: &BrakeTripRow| format!("trip {}: {} ({})", trip.id, trip.what, counted(trip.held, "change"));
     let mut sentences: Vec<String> = trips.iter().map(trip).collect();
-    sentences.push(released_text(released));
+    sentences.push(format!("{} released", counted(released, "change")));
     if trips.iter().any(|trip| trip.is_restore) {
         sentences
             .push("new changes are sent again; one that repeats a lost change would be done twice".into());
     }
     Ok(sentences)
-}
-
-fn released_text(count: u64) -> String {
-    let count = counted(count, "change");
-    format!("{count} released; the stock levels are read again and merged before anything is sent")
 }
 
 /// Resolves a change that is in doubt or in conflict, and returns a sentence about each change that it decides.

@@ -17,14 +17,6 @@ impl ListedRow for ListColumns {
     }
 }
 
-pub(crate) trait JsonRow {
-    fn to_json(&self) -> Value;
-}
-
-pub(crate) fn rows_json<T: JsonRow>(rows: &[T]) -> Value {
-    rows.iter().map(T::to_json).collect()
-}
-
 #[derive(Clone, Debug)]
 pub(crate) enum ListCell {
     Missing,

@@ -26,8 +26,9 @@ use crate::model::Timestamp;
 use crate::store::{Durability, LockError, Store, StoreError, WriteTransaction};
 use serde_json::Value;
 
+/// The reason that a view, a decision or the page itself cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ViewError {
+pub enum ViewError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -36,10 +37,10 @@ pub(crate) enum ViewError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The lock file cannot be read, or the database has no such row.
+    /// The database has no such row, or the system refused something.
     #[error("{0}")]
     Unknown(String),
-    /// The name cannot be one of a SKU, a job or a state.
+    /// A name, an address or a setting that cannot be used.
     #[error("{0}")]
     Invalid(String),
     /// The decision is not possible, and nothing was changed.

@@ -1,9 +1,10 @@
 //! Tracked orders, and an order with its lines, allocations and shipments.
 
-use super::listing::{JsonRow, ListColumns, ListedRow, ListedSubject, columns, time_cell};
+use super::listing::{ListColumns, ListedRow, ListedSubject, columns, time_cell};
 use super::time_text;
 use crate::model::{OrderId, Timestamp};
 use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow, Store, StoreError};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 pub(crate) struct OrderDetail {
@@ -65,8 +66,8 @@ impl ListedRow for OrderNow<'_> {
     }
 }
 
-impl JsonRow for OrderNow<'_> {
-    fn to_json(&self) -> Value {
+impl Serialize for OrderNow<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self(row, now) = self;
         let time = |ms: Option<i64>| ms.map(time_text);
         json!({
@@ -75,6 +76,7 @@ impl JsonRow for OrderNow<'_> {
             "quantity_left": row.left, "changed_at": time(row.changed_ms),
             "state": row.state(*now).as_str(), "stale": row.state(*now) == OrderState::Stale,
         })
+        .serialize(to)
     }
 }
 

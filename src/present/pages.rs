@@ -2,9 +2,9 @@
 //!
 //! The command line and the page do not import each other, so the function that starts the page is a value.
 
-use crate::config::{Config, KeyError};
+use super::ViewError;
+use crate::config::Config;
 use crate::model::Clock;
-use crate::store::StoreError;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,23 +18,6 @@ pub struct PagesOptions {
     pub listen: SocketAddr,
     /// True if the page takes no decision.
     pub is_read_only: bool,
-}
-
-/// A failure to start the page.
-#[derive(Debug, thiserror::Error)]
-pub enum PagesError {
-    /// The address or the token file cannot be used.
-    #[error("{0}")]
-    Invalid(String),
-    /// The operating system refused something.
-    #[error("{0}")]
-    System(String),
-    /// The database cannot be opened.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The password of the server cannot be read.
-    #[error(transparent)]
-    Key(#[from] KeyError),
 }
 
 /// The page while it is served.
@@ -58,7 +41,7 @@ impl RunningPages {
 }
 
 /// The result of a start.
-pub(crate) type PagesStart = Pin<Box<dyn Future<Output = Result<RunningPages, PagesError>> + Send>>;
+pub(crate) type PagesStart = Pin<Box<dyn Future<Output = Result<RunningPages, ViewError>> + Send>>;
 
 /// The function that starts the page.
 pub(crate) type StartPages = fn(Config, Arc<dyn Clock>, PagesOptions) -> PagesStart;

@@ -9,8 +9,6 @@ pub(crate) struct ChangeToQueue {
     pub(crate) kind: &'static str,
     /// The JSON text as given, so that the outbox can detect a duplicate field.
     pub(crate) body: String,
-    /// 1 for a change that a person typed, which goes before bulk changes.
-    pub(crate) priority: i64,
     /// The key that a person chose; `None`: the line of the file has none.
     pub(crate) key: Option<String>,
     /// The line of an imported file; `None` for a change that was typed.
@@ -19,7 +17,7 @@ pub(crate) struct ChangeToQueue {
 
 impl ChangeToQueue {
     pub(crate) fn typed(key: String, kind: &'static str, body: String) -> Self {
-        Self { kind, body, priority: 1, key: Some(key), line_number: None }
+        Self { kind, body, key: Some(key), line_number: None }
     }
 
     /// Parses the body as the daemon does.
@@ -37,7 +35,9 @@ pub(crate) async fn insert_changes(
 ) -> Result<u64, ViewError> {
     let mut new = 0;
     for (change, key) in changes.iter().zip(keys) {
-        let inserted = write.outbox_insert(key, change.kind, &change.body, change.priority).await;
+        // A change that a person typed goes before bulk changes.
+        let priority = i64::from(change.line_number.is_none());
+        let inserted = write.outbox_insert(key, change.kind, &change.body, priority).await;
         let failure = |error| {
             let line = change.line_number.map_or_else(String::new, |number| format!("line {number}: "));
             ViewError::Refused(format!("{line}change `{key}`: {error}; nothing was queued"))

@@ -1,7 +1,7 @@
 //! Runs, exchanges and events of the journal.
 
-use super::listing::{JsonRow, ListColumns, ListedRow, ListedSubject, columns, rows_json, sentence_cell};
-use super::{parse_json, time_text};
+use super::listing::{ListColumns, ListedRow, ListedSubject, columns, sentence_cell};
+use super::time_text;
 use crate::model::{Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
 use serde_json::{Value, json};
@@ -44,10 +44,10 @@ impl RunDetail {
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let mut all = self.run.to_json();
-        all["exchanges"] = rows_json(&self.exchanges);
-        all["changes"] = rows_json(&self.changes);
-        all["events"] = rows_json(&self.events);
+        let mut all = json!(self.run);
+        all["exchanges"] = json!(self.exchanges);
+        all["changes"] = json!(self.changes);
+        all["events"] = json!(self.events);
         all
     }
 }
@@ -63,16 +63,6 @@ impl ListedRow for RunRow {
     }
 }
 
-impl JsonRow for RunRow {
-    fn to_json(&self) -> Value {
-        json!({
-            "id": self.id, "job": self.job, "trigger": self.trigger, "input": parse_json(self.input.as_deref()),
-            "started_at": time_text(self.started_ms), "ended_at": self.ended_ms.map(time_text),
-            "outcome": self.outcome, "summary": self.summary, "calls": self.exchanges,
-        })
-    }
-}
-
 impl ListedRow for ExchangeRow {
     fn columns(&self) -> ListColumns {
         columns! {
@@ -80,16 +70,6 @@ impl ListedRow for ExchangeRow {
             "sent": Timestamp(self.sent_ms), "ms": self.answered_ms.map(|answered| answered - self.sent_ms),
             "verdict": self.verdict, "status": self.status, "message": self.message,
         }
-    }
-}
-
-impl JsonRow for ExchangeRow {
-    fn to_json(&self) -> Value {
-        json!({
-            "id": self.id, "operation": self.operation, "target": self.target, "lane": self.lane,
-            "sent_at": time_text(self.sent_ms), "answered_at": self.answered_ms.map(time_text),
-            "verdict": self.verdict, "status": self.status, "message": self.message, "parked": self.parked,
-        })
     }
 }
 
@@ -104,15 +84,6 @@ impl ListedRow for RunChange {
     }
 }
 
-impl JsonRow for RunChange {
-    fn to_json(&self) -> Value {
-        json!({
-            "exchange": self.exchange_id, "key": self.key, "kind": self.kind, "written": self.written,
-            "state": self.state, "reason": self.reason, "detail": self.detail,
-        })
-    }
-}
-
 impl ListedRow for JournalEvent {
     fn columns(&self) -> ListColumns {
         columns! {
@@ -120,15 +91,6 @@ impl ListedRow for JournalEvent {
             "event during the run": self.kind, "subject": self.subject, "by": self.decided_by,
             "detail": self.detail,
         }
-    }
-}
-
-impl JsonRow for JournalEvent {
-    fn to_json(&self) -> Value {
-        json!({
-            "position": self.position, "at": time_text(self.at_ms), "kind": self.kind, "subject": self.subject,
-            "by": self.decided_by, "detail": parse_json(self.detail.as_deref()),
-        })
     }
 }
 
@@ -170,7 +132,7 @@ fn journal_exchange_json(row: &ExchangeDetail, parsed_max: usize) -> Result<Valu
 }
 
 fn journal_event_json(event: &JournalEvent) -> Value {
-    let mut entry = event.to_json();
+    let mut entry = json!(event);
     entry["type"] = "event".into();
     entry
 }

@@ -8,9 +8,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::health::{self, DaemonState, Finding, HealthReport};
 use crate::model::{Clock, format_age};
-use crate::store::{
-    JobHealthRow, LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, StoreError, UnitsAtRisk,
-};
+use crate::store::{JobHealthRow, LeaderRow, MirrorCounts, PauseRow, SnapshotRow, Store, UnitsAtRisk};
 use serde_json::{Map, Value, json};
 
 /// The findings, and the figures that `status` prints beside them.
@@ -26,44 +24,34 @@ pub(crate) struct StatusReport {
 }
 
 impl StatusReport {
-    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path. `counts`
-    /// are those of the mirror if the caller has them, because they take long with many SKUs.
+    /// Reads all data. `counts` are those of the mirror if the caller has them, because they take long with many SKUs.
     pub(crate) async fn load(
         config: &Config,
         clock: &dyn Clock,
-        store: Result<Store, StoreError>,
+        store: &Store,
         counts: Option<MirrorCounts>,
-    ) -> Result<Result<Self, Finding>, ViewError> {
+    ) -> Result<Self, ViewError> {
         let mut inputs = daemon::health_inputs(config, clock, lock_state(config)?);
-        let store = match store {
-            Err(_)
-                if inputs.daemon == DaemonState::OtherFile
-                    && config.database.location()?.is_missing_file() =>
-            {
-                return Ok(Err(health::database_replaced()));
-            }
-            store => store?,
-        };
         store.refuse_moved().await?;
         // Only a daemon on this host writes the file.
         let metrics = config.metrics_file.as_deref().filter(|_| inputs.daemon == DaemonState::Running);
         inputs.is_metrics_old = daemon::is_metrics_old(metrics).await;
-        inputs.daemon = daemon_state(config, &store).await?;
+        inputs.daemon = daemon_state(config, store).await?;
         let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
-        let health = health::check_health(&store, &inputs).await?;
+        let health = health::check_health(store, &inputs).await?;
         let counts = match counts {
             Some(counts) => counts,
             None => store.mirror_counts().await?,
         };
-        Ok(Ok(Self {
-            call_budget: CallBudgetReport::read(config, &store, inputs.now).await?,
+        Ok(Self {
+            call_budget: CallBudgetReport::read(config, store, inputs.now).await?,
             counts,
             units_at_risk: store.units_at_risk(inputs.now).await?,
             snapshot: store.snapshot_last().await?,
             standbys: store.standbys().await?,
             leader,
             health,
-        }))
+        })
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -76,9 +64,14 @@ impl StatusReport {
                 "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
             })
         };
+        let pause = |pause: &PauseRow| {
+            json!({"job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
+                   "why": pause.why})
+        };
+        let troubles = findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text);
         json!({
-            "well": self.health.is_healthy(), "troubles": finding_sentences(findings), "findings": findings,
-            "paused": rows.pauses.iter().map(pause_json).collect::<Vec<_>>(),
+            "well": self.health.is_healthy(), "troubles": troubles.collect::<Vec<_>>(), "findings": findings,
+            "paused": rows.pauses.iter().map(pause).collect::<Vec<_>>(),
             "jobs": rows.jobs, "outbox": changes, "mirror": self.counts,
             "units_at_risk": self.units_at_risk,
             "journal": self.snapshot.map(journal), "budget": self.call_budget.to_json(&self.health),
@@ -91,7 +84,9 @@ impl ListedRow for JobHealthRow {
     fn columns(&self) -> ListColumns {
         columns! {
             "job": self.job, "last successful run": time_cell(self.last_good_at.as_deref()),
-            "age": self.age_seconds.map(format_age), "next start": time_cell(self.next_due_at.as_deref()),
+            "age": self.age_seconds.map(format_age),
+            "limit": self.interval_ms.map(|interval| format_age(2 * interval / 1000)),
+            "next start": time_cell(self.next_due_at.as_deref()),
             "last outcome": self.last_outcome,
         }
     }
@@ -103,22 +98,6 @@ fn leader_json(leader: &LeaderRow, lives: bool) -> Option<Value> {
         "host": leader.host_name, "session": session, "since": leader.began_ms.map(time_text),
         "lives": lives, "silent_ms": leader.silent_ms, "takeover_ms": leader.takeover_ms,
     }))
-}
-
-fn pause_json(pause: &PauseRow) -> Value {
-    json!({
-        "job": pause.job, "since": time_text(pause.since_ms), "until": pause.until_ms.map(time_text),
-        "why": pause.why,
-    })
-}
-
-/// Returns the health of a daemon whose database no longer exists at its path, which is all that can be known.
-pub(crate) fn replaced_json(finding: &Finding) -> Value {
-    json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]})
-}
-
-fn finding_sentences(findings: &[Finding]) -> Vec<String> {
-    findings.iter().filter(|finding| finding.needs_operator()).map(Finding::full_text).collect()
 }
 
 /// Returns the findings that keep a change queued just now from being sent, the first cause first; none if it goes.

@@ -4,10 +4,9 @@
 //! of this process; after a restart the person opens the address with the token again. Secrets are kept and compared
 //! as digests.
 
-use super::decisions::SentForm;
 use crate::model::Moment;
 use crate::outbox::content_digest;
-use crate::present::pages::PagesError;
+use crate::present::ViewError;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
@@ -22,9 +21,6 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 
 const SESSION_LIFE: Duration = Duration::from_hours(12);
-/// Largest number of sessions; the oldest ends before another begins.
-const SESSIONS_MAX: usize = 1000;
-const TOKEN_FILE_MAX: u64 = 4096;
 
 /// A person's visit, from the token to the end of the cookie.
 #[derive(Debug)]
@@ -32,7 +28,8 @@ pub(super) struct WebSession {
     expires: Moment,
     pub(super) csrf: String,
     served: AtomicU64,
-    sent: Mutex<HashMap<String, SentForm>>,
+    /// The keys of the forms that are done, each with its result. The lock is held while a form is done.
+    pub(super) done_forms: tokio::sync::Mutex<HashMap<String, String>>,
     notice: Mutex<Option<PageNotice>>,
 }
 
@@ -45,17 +42,13 @@ pub(super) struct PageNotice {
 
 impl WebSession {
     fn new(expires: Moment, csrf: String) -> Self {
-        let (served, sent) = (AtomicU64::default(), Mutex::default());
-        Self { expires, csrf, served, sent, notice: Mutex::default() }
+        let (served, notice) = (AtomicU64::default(), Mutex::default());
+        Self { expires, csrf, served, done_forms: tokio::sync::Mutex::default(), notice }
     }
 
     /// Returns the key of a form that is served now; no other form has the same one.
     pub(super) fn new_form_key(&self) -> String {
         content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
-    }
-
-    pub(super) fn sent_form(&self, key: &str) -> SentForm {
-        Arc::clone(locked(&self.sent).entry(key.to_owned()).or_default())
     }
 
     pub(super) fn leave_notice(&self, notice: PageNotice) {
@@ -80,9 +73,9 @@ pub(super) struct AccessControl {
 impl AccessControl {
     /// Reads the token file, or creates it, and returns the token too. Browsers send a cookie to every port of a
     /// host, so its name has the port.
-    pub(super) fn open(file: &Path, port: u16) -> Result<(Self, String), PagesError> {
+    pub(super) fn open(file: &Path, port: u16) -> Result<(Self, String), ViewError> {
         let failed = |error: io::Error| {
-            PagesError::System(format!("cannot create the token file {}: {error}", file.display()))
+            ViewError::Unknown(format!("cannot create the token file {}: {error}", file.display()))
         };
         let token = match create_token(file) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read_token(file)?,
@@ -97,32 +90,21 @@ impl AccessControl {
 
     /// Exchanges a token for the value of a `Set-Cookie` header; `None` if it is wrong. `is_encrypted`: the browser
     /// reached a proxy by HTTPS.
-    pub(super) fn exchange(
-        &self,
-        token: &str,
-        now: Moment,
-        is_encrypted: bool,
-    ) -> io::Result<Option<String>> {
+    pub(super) fn exchange(&self, token: &str, now: Moment, is_encrypted: bool) -> Option<String> {
         if !is_same(&digest(token), &self.token) {
-            return Ok(None);
+            return None;
         }
-        let (cookie, csrf) = (random_text()?, random_text()?);
+        let (cookie, csrf) = (random_text(), random_text());
         let session = WebSession::new(now.plus(SESSION_LIFE), csrf);
         let mut sessions = locked(&self.sessions);
         sessions.retain(|_, session| session.expires > now);
-        if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.expires);
-            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
-                sessions.remove(&oldest);
-            }
-        }
         sessions.insert(digest(&cookie), Arc::new(session));
         let secure = if is_encrypted { "; Secure" } else { "" };
-        Ok(Some(format!(
+        Some(format!(
             "{}={cookie}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{secure}",
             self.cookie_name,
             SESSION_LIFE.as_secs()
-        )))
+        ))
     }
 
     pub(super) fn session(&self, cookies: &str, now: Moment) -> Option<Arc<WebSession>> {
@@ -149,48 +131,46 @@ fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.ct_eq(b).into()
 }
 
-fn random_text() -> io::Result<String> {
+fn random_text() -> String {
     let mut bytes = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
+    read.expect("each system has random bytes");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn create_token(file: &Path) -> io::Result<String> {
     let mut created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    let token = random_text()?;
+    let token = random_text();
     created.write_all(format!("{token}\n").as_bytes())?;
     created.sync_all()?;
     Ok(token)
 }
 
-fn read_token(file: &Path) -> Result<String, PagesError> {
+fn read_token(file: &Path) -> Result<String, ViewError> {
     let path = file.display();
     let advice =
         "remove it, and the next start makes a new token; or name a file of your own in `web.token_file`";
     let failed = |error: io::Error| {
-        PagesError::System(format!(
+        ViewError::Unknown(format!(
             "cannot read the token file {path}, which may be no link: {error}; {advice}"
         ))
     };
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
+    let mut opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
     let facts = opened.metadata().map_err(failed)?;
-    if !facts.is_file() || facts.uid() != geteuid().as_raw() {
-        return Err(PagesError::Invalid(format!("the token file {path} is no file of this user: {advice}")));
-    }
     let mode = facts.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(PagesError::Invalid(format!(
-            "other users can use the token file {path} (mode {mode:03o}): remove it, and the next start makes a new \
-             token; or, if nobody else has read it: chmod 600 {path}"
+    if !facts.is_file() || facts.uid() != geteuid().as_raw() || mode & 0o077 != 0 {
+        return Err(ViewError::Invalid(format!(
+            "the token file {path} must be a file of this user that nobody else can use, and has mode {mode:03o}: {advice}; \
+             or, if nobody else has read it: chmod 600 {path}"
         )));
     }
     let mut text = String::new();
-    opened.take(TOKEN_FILE_MAX).read_to_string(&mut text).map_err(failed)?;
+    opened.read_to_string(&mut text).map_err(failed)?;
     let token = text.trim_end();
     if token.len() != 64 || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(PagesError::Invalid(format!(
-            "the token file {path} does not hold 64 hexadecimal digits: remove it, and the next start makes a new token"
+        return Err(ViewError::Invalid(format!(
+            "the token file {path} does not hold 64 hexadecimal digits: {advice}"
         )));
     }
     Ok(token.to_owned())

@@ -1,4 +1,4 @@
-//! The counts of the mirror and of tracked entries, which read every row of some tables.
+//! The counts of the mirror, which read every row of some tables.
 //!
 //! With a million SKUs that takes longer than a page may. Counts that took long are therefore counted again in the
 //! background, during a tenth of the time at most, and a page shows the last ones.
@@ -6,7 +6,6 @@
 use super::access::locked;
 use crate::model::{Clock, Moment};
 use crate::present::ViewError;
-use crate::present::call_demand::EntriesToRead;
 use crate::store::{MirrorCounts, Store, StoreError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,12 +13,6 @@ use tokio::sync::Semaphore;
 
 /// Longest time of a count for which a page waits.
 const WAIT_MAX: Duration = Duration::from_millis(15);
-
-#[derive(Clone, Copy)]
-pub(super) struct SlowCounts {
-    pub(super) mirror: MirrorCounts,
-    pub(super) to_read: EntriesToRead,
-}
 
 pub(super) struct SlowCounter {
     store: Store,
@@ -31,7 +24,7 @@ pub(super) struct SlowCounter {
 
 #[derive(Clone, Copy)]
 struct LastCounts {
-    counts: SlowCounts,
+    counts: MirrorCounts,
     at: Moment,
     took: Duration,
 }
@@ -53,7 +46,7 @@ impl SlowCounter {
         Arc::new(Self { store, clock, last: Mutex::default(), counting })
     }
 
-    pub(super) async fn counts(self: &Arc<Self>) -> Result<SlowCounts, ViewError> {
+    pub(super) async fn counts(self: &Arc<Self>) -> Result<MirrorCounts, ViewError> {
         let last = locked(&self.last).filter(LastCounts::is_shown);
         let Some(last) = last else { return Ok(self.count().await?) };
         if last.is_due(self.clock.moment())
@@ -70,12 +63,9 @@ impl SlowCounter {
         Ok(last.counts)
     }
 
-    async fn count(&self) -> Result<SlowCounts, StoreError> {
+    async fn count(&self) -> Result<MirrorCounts, StoreError> {
         let begun = self.clock.moment();
-        let counts = SlowCounts {
-            mirror: self.store.mirror_counts().await?,
-            to_read: EntriesToRead::count(&self.store, self.clock.now()).await?,
-        };
+        let counts = self.store.mirror_counts().await?;
         let at = self.clock.moment();
         *locked(&self.last) = Some(LastCounts { counts, at, took: at.duration_since(begun) });
         Ok(counts)
@@ -88,8 +78,7 @@ mod tests {
 
     #[test]
     fn counts_that_took_long_are_shown_and_repeated_for_a_tenth_of_the_time() {
-        let to_read = EntriesToRead { skus: 0, orders: 0, shipments: 0, storefronts: 0, kits: 0 };
-        let counts = SlowCounts { mirror: MirrorCounts::default(), to_read };
+        let counts = MirrorCounts::default();
         let last = |took_ms| LastCounts { counts, at: Moment(1000), took: Duration::from_millis(took_ms) };
         assert!(!last(15).is_shown(), "a quick count is made anew for each page");
         assert!(last(300).is_shown());

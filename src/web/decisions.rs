@@ -4,81 +4,53 @@
 //! the browser loads a page (303), so a reload repeats nothing.
 
 use super::WebState;
-use super::access::{PageNotice, WebSession};
+use super::access::PageNotice;
 use super::layout::{PageResult, json_response};
-use super::request::{PageRequest, wants_json};
+use super::request::PageRequest;
 use crate::health::Finding;
 use crate::outbox::derived_key;
 use crate::present::ViewError;
 use crate::present::decisions::{KeyDecision, decide};
 use crate::present::queue::{ChangeToQueue, insert_changes};
 use crate::store::Durability;
-use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use tokio::sync::Mutex;
 
 /// A done action. [`ViewError::Refused`] and [`ViewError::Invalid`] have the reason for which nothing was done.
 pub(super) type ActionResult = Result<PageNotice, ViewError>;
 
-/// A form whose action is done: the page that shows the result, and the result.
-#[derive(Clone, Debug)]
-pub(super) struct DoneForm(String, String);
-
-/// A form that was sent, locked while its action runs; empty until the action is done.
-pub(super) type SentForm = Arc<Mutex<Option<DoneForm>>>;
-
-/// Does what a form asks for, unless it is done already. A second sender waits for the end of the first one's action.
-pub(super) async fn act_once(
-    form: SentForm,
-    session: Arc<WebSession>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let mut done = form.lock().await;
-    if let Some(DoneForm(to, first)) = &*done {
-        let text = format!("this form is known already, and nothing was done again; the first time: {first}");
-        let visit = (&*session, wants_json(request.headers()));
-        return answer(visit, to, PageNotice { is_done: false, text }, &[]);
-    }
-    let response = next.run(request).await;
-    *done = response.extensions().get().cloned();
-    response
-}
-
-pub(super) fn answer_form(request: &PageRequest, to: &str, result: ActionResult) -> PageResult {
-    let (notice, done) = match result {
-        Err(ViewError::Refused(text) | ViewError::Invalid(text)) => {
-            (PageNotice { is_done: false, text }, None)
-        }
-        result => {
-            let notice = result?;
-            let done = DoneForm(to.to_owned(), notice.text.clone());
-            (notice, Some(done))
-        }
-    };
-    let visit = (&*request.session, request.wants_json);
-    let mut response = answer(visit, to, notice, &request.findings);
-    done.map(|done| response.extensions_mut().insert(done));
-    Ok(response)
-}
-
-fn answer(
-    (session, wants_json): (&WebSession, bool),
+/// Does what a form asks for, unless that form is done already. The page `to` shows the result.
+///
+/// The forms of a visit are done one after the other, so a second sender waits for the end of the first one's action.
+pub(super) async fn answer_form(
+    request: &PageRequest,
     to: &str,
-    notice: PageNotice,
-    findings: &[Finding],
-) -> Response {
-    if wants_json {
+    action: impl Future<Output = ActionResult>,
+) -> PageResult {
+    let once = request.form.given("once").unwrap_or_default();
+    let mut done = request.session.done_forms.lock().await;
+    let notice = match done.get(once) {
+        Some(first) => PageNotice {
+            is_done: false,
+            text: format!("this form is known already, and nothing was done again; the first time: {first}"),
+        },
+        None => match action.await {
+            Err(ViewError::Refused(text) | ViewError::Invalid(text)) => PageNotice { is_done: false, text },
+            result => {
+                let notice = result?;
+                done.insert(once.to_owned(), notice.text.clone());
+                notice
+            }
+        },
+    };
+    if request.wants_json {
         let status = if notice.is_done { StatusCode::OK } else { StatusCode::CONFLICT };
-        let data = json!({"done": notice.is_done, "message": notice.text, "findings": findings});
-        return json_response(status, &data);
+        let data = json!({"done": notice.is_done, "message": notice.text, "findings": request.findings});
+        return Ok(json_response(status, &data));
     }
-    session.leave_notice(notice);
-    (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+    request.session.leave_notice(notice);
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
 }
 
 pub(super) fn success(sentences: Vec<String>) -> ActionResult {

@@ -5,22 +5,22 @@
 
 use super::WebState;
 use super::access::WebSession;
-use super::decisions::{SentForm, act_once};
-use super::layout::PageFailure;
-use super::request::{FormFields, wants_json};
-use super::server::{HEAD_MAX_BYTES, HEADERS_MAX, REQUEST_TIMEOUT};
+use super::layout::{PageFailure, address_without};
+use super::live::change_mark;
+use super::request::{FormFields, PageRequest, wants_json};
+use super::server::{HEAD_MAX_BYTES, REQUEST_TIMEOUT};
 use crate::telemetry::event;
-use axum::body::{Body, HttpBody};
-use axum::extract::{Request, State};
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::time::timeout;
 
+/// Header of a request by which the script reads a page again.
+const REFRESH_HEADER: &str = "tallyd-refresh";
 const BODY_MAX_BYTES: usize = 1024 * 1024;
 /// Longest name or value of a field, in bytes: an answer quotes it.
 const FIELD_MAX_BYTES: usize = 2000;
@@ -39,7 +39,10 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
 pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, next: Next) -> Response {
     let wants_json = wants_json(request.headers());
     let mut response = match admit(&web, request).await {
-        Ok(request) => run(request, next).await,
+        // To the end of the action, even if the sender goes away.
+        Ok(request) => tokio::spawn(next.run(request))
+            .await
+            .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response()),
         Err(mut refusal) => {
             refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             *refusal
@@ -56,15 +59,6 @@ pub(super) async fn guard(State(web): State<Arc<WebState>>, request: Request, ne
     response
 }
 
-/// Makes the page, or does what a form asks for, to its end even if the sender goes away.
-async fn run(request: Request, next: Next) -> Response {
-    let sent = request.extensions().get::<SentForm>().cloned();
-    let session = request.extensions().get::<Arc<WebSession>>().cloned();
-    let (Some(sent), Some(session)) = (sent, session) else { return next.run(request).await };
-    let acted = tokio::spawn(act_once(sent, session, request, next)).await;
-    acted.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
 type GuardRefusal = Box<Response>;
 
 fn refuse(status: StatusCode, text: &'static str) -> GuardRefusal {
@@ -73,7 +67,8 @@ fn refuse(status: StatusCode, text: &'static str) -> GuardRefusal {
 
 async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal> {
     let (mut parts, body) = request.into_parts();
-    if is_head_too_large(&parts) {
+    let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    if fields.sum::<usize>() > HEAD_MAX_BYTES {
         return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large\n"));
     }
     if !web.hosts.admit(&parts.uri, &parts.headers) {
@@ -101,21 +96,15 @@ async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal
             let text = "this form is not of your visit; load the page again, then repeat the action\n";
             return Err(refuse(StatusCode::FORBIDDEN, text));
         }
-        let Some(once) = form.given("once") else {
+        if form.given("once").is_none() {
             let text = "this form has no key: load the page again. A program sends in the field `once` a text that it \
                         uses for no other action\n";
             return Err(refuse(StatusCode::BAD_REQUEST, text));
-        };
-        parts.extensions.insert(session.sent_form(once));
+        }
         parts.extensions.insert(form);
     }
     parts.extensions.insert(session);
     Ok(Request::from_parts(parts, Body::empty()))
-}
-
-fn is_head_too_large(parts: &Parts) -> bool {
-    let fields = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
-    parts.headers.len() > HEADERS_MAX || fields.sum::<usize>() > HEAD_MAX_BYTES
 }
 
 fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
@@ -125,35 +114,30 @@ fn exchange_token(web: &WebState, parts: &Parts) -> Option<GuardRefusal> {
     let is_encrypted = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let exchanged = web.access.exchange(token, web.clock.moment(), is_encrypted);
     Some(match exchanged {
-        Ok(Some(cookie)) => {
-            let to = super::layout::address_without(parts.uri.path(), &query, "token");
+        Some(cookie) => {
+            let to = address_without(parts.uri.path(), &query, "token");
             Box::new(
                 (StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, to)])
                     .into_response(),
             )
         }
-        Ok(None) => {
+        None => {
             tracing::warn!(event = event::WEB_DENIED, "someone opened the page with a wrong token");
             refuse(StatusCode::UNAUTHORIZED, "this token is wrong\n")
-        }
-        Err(error) => {
-            tracing::error!(event = event::WEB_FAILED, "cannot make a cookie: {error}");
-            refuse(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot make a cookie; see its log\n")
         }
     })
 }
 
 async fn read_form(headers: &HeaderMap, body: Body) -> Result<FormFields, GuardRefusal> {
-    let too_large = || refuse(StatusCode::PAYLOAD_TOO_LARGE, "the form is larger than 1 MiB\n");
+    let too_large =
+        || refuse(StatusCode::PAYLOAD_TOO_LARGE, "the form is larger than 1 MiB, or is cut off\n");
     if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
         return Err(too_large());
     }
-    let bytes = match timeout(REQUEST_TIMEOUT, read_body(body)).await {
-        Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the form came too slowly\n")),
-        Ok(None) => return Err(refuse(StatusCode::BAD_REQUEST, "the form is cut off\n")),
-        Ok(Some(bytes)) if bytes.len() > BODY_MAX_BYTES => return Err(too_large()),
-        Ok(Some(bytes)) => bytes,
+    let Ok(read) = timeout(REQUEST_TIMEOUT, to_bytes(body, BODY_MAX_BYTES)).await else {
+        return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the form came too slowly\n"));
     };
+    let bytes = read.map_err(|_| too_large())?;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
@@ -166,12 +150,34 @@ async fn read_form(headers: &HeaderMap, body: Body) -> Result<FormFields, GuardR
     Ok(form)
 }
 
-/// Reads a body, a little beyond [`BODY_MAX_BYTES`] at most; `None` if it breaks off.
-async fn read_body(body: Body) -> Option<Vec<u8>> {
-    let (mut body, mut read) = (pin!(body), Vec::new());
-    while read.len() <= BODY_MAX_BYTES {
-        let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await else { break };
-        read.extend(frame.ok()?.into_data().into_iter().flatten());
+impl FromRequestParts<Arc<WebState>> for PageRequest {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, Response> {
+        // The guard puts a session into each request that it passes on.
+        let session = parts.extensions.get::<Arc<WebSession>>();
+        let session = Arc::clone(session.ok_or_else(|| StatusCode::UNAUTHORIZED.into_response())?);
+        if let Err(error) = web.store.check_in_place() {
+            // The connections lead to the former file. A new start opens the one that is there now.
+            web.stop.cancel();
+            return Err(PageFailure::from(error).into_response());
+        }
+        let status = web.status().await.map_err(|error| PageFailure::from(error).into_response())?;
+        // Without a mark, the first event makes the browser read the page again.
+        let mark = change_mark(&web.store).await.unwrap_or_default();
+        let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let in_path = Path::<String>::from_request_parts(parts, web).await.map(|Path(name)| name);
+        Ok(Self {
+            name: in_path.unwrap_or_else(|_| query.get("name").unwrap_or_default().to_owned()),
+            mark,
+            findings: status.health.shown_findings().cloned().collect(),
+            is_refresh: parts.headers.contains_key(REFRESH_HEADER),
+            session,
+            path: parts.uri.path().to_owned(),
+            query,
+            form: parts.extensions.get().cloned().unwrap_or_default(),
+            wants_json: wants_json(&parts.headers),
+            may_act: !web.is_read_only,
+        })
     }
-    Some(read)
 }

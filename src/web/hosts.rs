@@ -26,8 +26,10 @@ impl AllowedHosts {
 
     /// Returns true if a form comes from the page itself. A browser names the origin of each form.
     pub(super) fn admit_origin(&self, headers: &HeaderMap) -> bool {
+        let site = headers.get("sec-fetch-site");
+        let is_cross_site = site.is_some_and(|site| site != "same-origin" && site != "none");
         let mut origins = headers.get_all(header::ORIGIN).iter();
-        let Some(origin) = origins.next() else { return !is_cross_site(headers) };
+        let Some(origin) = origins.next() else { return !is_cross_site };
         let origin = origin.to_str().ok().filter(|_| origins.next().is_none());
         let Some((scheme, authority)) = origin.and_then(|origin| origin.split_once("://")) else {
             return false;
@@ -47,10 +49,6 @@ impl AllowedHosts {
         let name = host_name(authority).to_ascii_lowercase();
         self.configured.contains(&name)
     }
-}
-
-fn is_cross_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 fn host_name(authority: &str) -> &str {

@@ -1,8 +1,8 @@
-//! The frame of a page, and its small parts: links, texts, times, forms.
+//! The frame of a page, and its small parts: findings, links, texts, times, forms.
 
 use super::access::PageNotice;
-use super::pages::finding_block;
 use super::request::{FormFields, PageRequest};
+use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
 use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedSubject, ListedValue, field_cells};
@@ -132,6 +132,51 @@ fn frame(title: &str, request: Option<&PageRequest>, body: &Markup) -> Markup {
             }
         }
     }
+}
+
+pub(super) fn finding_block(finding: &Finding) -> Markup {
+    let class = if finding.needs_operator() { "trouble" } else { "note" };
+    html! {
+        div.banner.(class) data-finding=(finding.code) {
+            p { strong { (sentence(&finding.text)) } }
+            p { (sentence(&finding.what_to_do)) }
+            @if !finding.consequences.is_empty() {
+                ul { @for found in &finding.consequences { li data-finding=(found.code) { (sentence(&found.text)) } } }
+            }
+            @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
+        }
+    }
+}
+
+fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
+    use FindingCode as Code;
+    let outbox = |state| address_with("/outbox", &[("state", state)]);
+    Some(match finding.code {
+        Code::Held | Code::Restored => (outbox("held"), "Decide on the held changes"),
+        Code::InDoubt => (outbox("in_doubt"), "See the changes in doubt"),
+        Code::Rejected => (outbox("rejected"), "See the rejected changes"),
+        Code::Waiting => (outbox("pending"), "See the pending changes"),
+        Code::NotShown => (address_with("/stock", &[("state", "conflict")]), "See the stock levels"),
+        Code::MissingSkus => (address_with("/stock", &[("state", "missing")]), "See the missing SKUs"),
+        Code::QuotaHold | Code::ReadsOnly | Code::BadRequests => ("/quota".into(), "See the quota"),
+        Code::Paused => ("/jobs".into(), "See the pauses, and end one"),
+        Code::Stale | Code::BackupOld | Code::NotPruned => ("/jobs".into(), "See the jobs, and run one now"),
+        Code::PushFails => (address_with("/jobs", &[("kind", "push")]), "See the pushes"),
+        Code::Unreachable | Code::CallsFail | Code::KeyRefused | Code::Unreadable => {
+            ("/journal".into(), "See the last calls")
+        }
+        Code::Quarantined => match finding.subjects.first() {
+            Some(entry) => (address("/stock", entry), "See the first entry"),
+            None => return None,
+        },
+        Code::NothingTracked => ("/stock".into(), "Track a SKU"),
+        Code::DatabaseReplaced
+        | Code::OtherAccount
+        | Code::NoDaemon
+        | Code::StandbyAway
+        | Code::DiskLow
+        | Code::FileUnwritten => return None,
+    })
 }
 
 /// A part of a page that is refreshed when the database changes.

@@ -37,16 +37,16 @@ mod server;
 use self::access::AccessControl;
 use self::counts::SlowCounter;
 use self::hosts::AllowedHosts;
-use self::live::ChangeFeed;
+use self::live::STREAMS_MAX;
 use crate::config::Config;
-use crate::health::Finding;
 use crate::model::{Clock, Decider, Timestamp};
 use crate::present::ViewError;
-use crate::present::pages::{PagesError, PagesOptions, PagesStart, RunningPages};
+use crate::present::pages::{PagesOptions, PagesStart, RunningPages};
 use crate::present::status::StatusReport;
 use crate::store::Store;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 struct WebState {
@@ -55,7 +55,8 @@ struct WebState {
     clock: Arc<dyn Clock>,
     access: AccessControl,
     hosts: AllowedHosts,
-    feed: ChangeFeed,
+    /// Places of the streams of events.
+    streams: Arc<Semaphore>,
     counter: Arc<SlowCounter>,
     is_read_only: bool,
     stop: CancellationToken,
@@ -66,9 +67,9 @@ impl WebState {
         self.clock.now()
     }
 
-    async fn status(&self) -> Result<Result<StatusReport, Finding>, ViewError> {
-        let counts = Some(self.counter.counts().await?.mirror);
-        StatusReport::load(&self.config, &*self.clock, Ok(self.store.clone()), counts).await
+    async fn status(&self) -> Result<StatusReport, ViewError> {
+        let counts = Some(self.counter.counts().await?);
+        StatusReport::load(&self.config, &*self.clock, &self.store, counts).await
     }
 }
 
@@ -81,10 +82,10 @@ async fn start(
     config: Config,
     clock: Arc<dyn Clock>,
     options: PagesOptions,
-) -> Result<RunningPages, PagesError> {
+) -> Result<RunningPages, ViewError> {
     let names = &config.web.allow_hosts;
     if !options.listen.ip().is_loopback() && names.is_empty() {
-        return Err(PagesError::Invalid(format!(
+        return Err(ViewError::Invalid(format!(
             "the page does not listen on {}: anyone on the network could reach it without encryption. Listen on \
              127.0.0.1 behind a reverse proxy, and name the proxy's host in `web.allow_hosts`",
             options.listen
@@ -101,14 +102,14 @@ async fn start(
     let store = Store::open_beside(config.database.location()?).await?;
     store.refuse_moved().await?;
     let store = store.decided_by(&Decider::PageToken(token_name));
-    let failed = |error| PagesError::System(format!("cannot listen on {}: {error}", options.listen));
+    let failed = |error| ViewError::Unknown(format!("cannot listen on {}: {error}", options.listen));
     let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let (access, token) = AccessControl::open(&token_file, address.port())?;
     let stop = CancellationToken::new();
     let web = Arc::new(WebState {
         hosts: AllowedHosts::new(names),
-        feed: ChangeFeed::start(store.clone(), stop.clone()),
+        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         counter: SlowCounter::new(store.clone(), Arc::clone(&clock)),
         is_read_only: options.is_read_only,
         stop: stop.clone(),

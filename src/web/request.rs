@@ -1,21 +1,12 @@
 //! A request as a page sees it.
 
-use super::WebState;
 use super::access::WebSession;
-use super::layout::PageFailure;
-use super::live::change_mark;
 use crate::health::Finding;
 use crate::present::ViewError;
-use axum::extract::{FromRequestParts, Path};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, header};
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
-
-/// Header of a request by which the script reads a page again.
-const REFRESH_HEADER: &str = "tallyd-refresh";
 
 /// Fields of a query or a form, in order; a name may occur several times.
 #[derive(Clone, Debug, Default)]
@@ -75,41 +66,6 @@ pub(super) struct PageRequest {
     pub(super) findings: Vec<Finding>,
     /// False in read-only mode: the page shows no forms.
     pub(super) may_act: bool,
-}
-
-impl FromRequestParts<Arc<WebState>> for PageRequest {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, web: &Arc<WebState>) -> Result<Self, Response> {
-        // The guard puts a session into each request that it passes on.
-        let session = parts.extensions.get::<Arc<WebSession>>();
-        let session = Arc::clone(session.ok_or_else(|| StatusCode::UNAUTHORIZED.into_response())?);
-        if let Err(error) = web.store.check_in_place() {
-            // The connections lead to the former file. A new start opens the one that is there now.
-            web.stop.cancel();
-            return Err(PageFailure::from(error).into_response());
-        }
-        let findings = match web.status().await.map_err(|error| PageFailure::from(error).into_response())? {
-            Ok(status) => status.health.shown_findings().cloned().collect(),
-            Err(finding) => vec![finding],
-        };
-        // Without a mark, the first event makes the browser read the page again.
-        let mark = change_mark(&web.store).await.unwrap_or_default();
-        let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let in_path = Path::<String>::from_request_parts(parts, web).await.map(|Path(name)| name);
-        Ok(Self {
-            name: in_path.unwrap_or_else(|_| query.get("name").unwrap_or_default().to_owned()),
-            mark,
-            findings,
-            is_refresh: parts.headers.contains_key(REFRESH_HEADER),
-            session,
-            path: parts.uri.path().to_owned(),
-            query,
-            form: parts.extensions.get().cloned().unwrap_or_default(),
-            wants_json: wants_json(&parts.headers),
-            may_act: !web.is_read_only,
-        })
-    }
 }
 
 pub(super) fn wants_json(headers: &HeaderMap) -> bool {

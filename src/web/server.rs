@@ -24,7 +24,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest head, and buffer, of a request in bytes.
 pub(super) const HEAD_MAX_BYTES: usize = 64 * 1024;
-pub(super) const HEADERS_MAX: usize = 100;
+const HEADERS_MAX: usize = 100;
 /// Largest number of connections; a process has 1024 descriptors by default.
 const CONNECTIONS_MAX: usize = 512;
 /// Time for which the bytes of a refused form are read and forgotten after the answer: a socket that is closed with

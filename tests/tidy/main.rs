@@ -156,7 +156,6 @@ const CRATES: &[(&str, &[&str])] = &[
     ("maud", &["src/web/"]),
     ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs", "src/sandbox/mod.rs"]), // the options of the sandbox are its command's
-    ("indicatif", &["src/cli/"]),
     ("console", &["src/cli/"]),
     ("nix", &["src/cli/decider.rs"]),
     ("sd_notify", &["src/daemon/"]),

@@ -37,13 +37,11 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
     match &args.directory {
         _ if args.markdown => Ok(reference_markdown().into()),
         Some(directory) => write_manual_pages(directory),
-        None => manual_page(),
+        None => {
+            let pages = manual_pages().map_err(CommandFailure::cannot("write the manual page"))?;
+            Ok(pages.into_iter().next().map(|(_, text)| text).unwrap_or_default().into())
+        }
     }
-}
-
-fn manual_page() -> CommandResult {
-    let pages = manual_pages().map_err(CommandFailure::cannot("write the manual page"))?;
-    Ok(pages.into_iter().next().map(|(_, text)| text).unwrap_or_default().into())
 }
 
 fn write_manual_pages(directory: &Path) -> CommandResult {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
-    widths: Vec<u16>,
+    widths: Vec<usize>,
     has_begun: bool,
 }
 

@@ -12,13 +12,12 @@ pub(super) use crate::telemetry::plain_line;
 use super::local_time::{local_sentence, local_time};
 use super::{CommandOutput, CommandResult};
 use crate::model::format_elapsed;
-use crate::present::listing::{
-    JsonRow, ListCell, ListColumns, ListedRow, ListedValue, field_cells, rows_json,
-};
+use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedValue, field_cells};
 use crate::present::{DecisionSentences, ViewError};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use console::{Alignment, measure_text_width, pad_str};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::Value;
@@ -29,8 +28,6 @@ const COLUMN_GAP: u16 = 2;
 pub(super) const SHOWN_MAX: usize = 20;
 /// Names in a sentence about a long list.
 pub(super) const NAMED_MAX: usize = 5;
-/// Rows that the library of tables holds at the same time; it takes some kilobytes for each.
-const ROWS_AT_ONCE: usize = 256;
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct OutputArgs {
@@ -58,8 +55,8 @@ impl OutputArgs {
         Ok(self.render(|| rows, || TextTable::new(rows.iter().map(columns)).to_text(nothing)).into())
     }
 
-    pub(super) fn list_rows<T: ListedRow + JsonRow>(self, rows: &[T], nothing: &str) -> CommandResult {
-        Ok(self.render(|| rows_json(rows), || TextTable::of_rows(rows).to_text(nothing)).into())
+    pub(super) fn list_rows<T: ListedRow + Serialize>(self, rows: &[T], nothing: &str) -> CommandResult {
+        Ok(self.render(|| rows, || TextTable::of_rows(rows).to_text(nothing)).into())
     }
 }
 
@@ -83,20 +80,16 @@ pub(super) fn print_error(text: &str) {
 }
 
 /// Phrases of the standard library and of crates in errors, each with an operator's words.
-const LIBRARY_PHRASES: [(&str, &str); 13] = [
+const LIBRARY_PHRASES: [(&str, &str); 9] = [
     ("invalid digit found in string", "write a whole number"),
     ("cannot parse integer from empty string", "write a whole number"),
     ("number too large to fit in target type", "the number is too large"),
     ("number too small to fit in target type", "the number is too small"),
     ("invalid float literal", "write a number"),
     ("invalid socket address syntax", "write an address such as 127.0.0.1:8399"),
-    ("invalid HTTP header name", "a header's name has letters, digits and dashes"),
     ("..=", " to "),
     ("Component error: ", ""),
-    ("error with configuration: ", ""),
     ("stream did not contain valid UTF-8", "it is no text in UTF-8"),
-    ("failed to lookup address information", "the name of the host is not known"),
-    ("provided string was not `true` or `false`", "write true or false"),
 ];
 
 /// Replaces the words of libraries, and leaves out the number of an error of the system, as in `(os error 2)`.
@@ -128,7 +121,7 @@ pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
 /// Columns of text under a heading; numbers are aligned right.
 #[derive(Default)]
 pub(super) struct TextTable {
-    headings: Vec<&'static str>,
+    headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
@@ -137,7 +130,7 @@ impl TextTable {
         let mut table = Self::default();
         for columns in rows {
             if table.headings.is_empty() {
-                table.headings = columns.iter().map(|(heading, _)| *heading).collect();
+                table.headings = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
             }
             let text = |(_, cell): &(_, ListCell)| plain_line(&cell_text(cell)).into_owned();
             table.rows.push(columns.iter().map(text).collect());
@@ -161,54 +154,53 @@ impl TextTable {
         if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
     }
 
-    /// Returns the rows in columns that are at least as wide as `widths`, which are widened. A narrower terminal gets
-    /// cells of several lines. Elsewhere a row is a line, so that programs can search it.
-    fn lines(&self, widths: &mut Vec<u16>, with_headings: bool) -> String {
-        self.lines_within(terminal_width(), widths, with_headings)
-    }
-
-    fn lines_within(&self, terminal: Option<u16>, widths: &mut Vec<u16>, with_headings: bool) -> String {
-        // A terminal's columns depend on all rows. Elsewhere the widths alone are needed, so that a page of a long
-        // list is not held a second time by the library.
-        let size = if terminal.is_some() { self.rows.len().max(1) } else { ROWS_AT_ONCE };
-        let parts = || self.rows.chunks(size).enumerate();
-        let part = |(number, rows): (usize, &[Vec<String>])| {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING);
-            if with_headings && number == 0 {
-                table.set_header(&self.headings);
-            }
-            table.add_rows(rows.iter().map(|row| row.iter().map(|cell| aligned_cell(cell))));
-            table
-        };
+    /// Returns the rows in columns that are at least as wide as `widths`, which are widened. A row is a line, so that
+    /// programs can search it. A terminal gets cells of several lines instead of lines that are too long.
+    fn lines(&self, widths: &mut Vec<usize>, with_headings: bool) -> String {
+        if let Some(terminal) = terminal_width() {
+            return self.lines_within(terminal, with_headings);
+        }
+        let rows = || with_headings.then_some(&self.headings).into_iter().chain(&self.rows);
         widths.resize(self.headings.len(), 0);
-        for content in parts().map(|rows| part(rows).column_max_content_widths()) {
-            widths.iter_mut().zip(content).for_each(|(width, content)| *width = content.max(*width));
+        for row in rows() {
+            widths
+                .iter_mut()
+                .zip(row)
+                .for_each(|(width, cell)| *width = measure_text_width(cell).max(*width));
         }
-        parts().map(|rows| arranged_text(part(rows), terminal, widths)).collect()
+        let padded = |(cell, width): (&String, &usize)| {
+            let alignment = if is_number(cell) { Alignment::Right } else { Alignment::Left };
+            pad_str(cell, *width, alignment, None).into_owned()
+        };
+        let line = |row: &Vec<String>| row.iter().zip(&*widths).map(padded).collect::<Vec<_>>().join("  ");
+        rows().map(|row| format!("{}\n", line(row).trim_end())).collect()
     }
-}
 
-/// Returns the lines of a table: in these widths, or within the terminal.
-fn arranged_text(mut table: Table, terminal: Option<u16>, widths: &[u16]) -> String {
-    for (column, width) in table.column_iter_mut().zip(widths) {
-        column.set_padding((0, COLUMN_GAP));
-        if terminal.is_none() {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(COLUMN_GAP))));
-        }
-    }
-    if let Some(terminal) = terminal {
+    fn lines_within(&self, terminal: u16, with_headings: bool) -> String {
+        let mut table = Table::new();
         // The gap behind the last column is cut off.
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(terminal.saturating_add(COLUMN_GAP));
+        let width = terminal.saturating_add(COLUMN_GAP);
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+        if with_headings {
+            table.set_header(&self.headings);
+        }
+        let aligned = |text: &String| {
+            let alignment = if is_number(text) { CellAlignment::Right } else { CellAlignment::Left };
+            Cell::new(text).set_alignment(alignment)
+        };
+        table.add_rows(self.rows.iter().map(|row| row.iter().map(aligned)));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, COLUMN_GAP));
+        }
+        table.trim_fmt() + "\n"
     }
-    table.trim_fmt() + "\n"
 }
 
-fn aligned_cell(text: &str) -> Cell {
-    let is_number =
-        !text.is_empty() && text.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit());
-    Cell::new(text).set_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left })
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit())
 }
 
 fn terminal_width() -> Option<u16> {
@@ -279,9 +271,9 @@ mod tests {
 
     #[test]
     fn a_long_table_has_the_columns_of_its_widest_row_from_the_first_line_on() {
-        let row = |n| columns! {"sku": if n == ROWS_AT_ONCE { "LONG-SKU" } else { "A" }, "n": 1_i64};
-        let text = TextTable::new((0..2 * ROWS_AT_ONCE).map(row)).to_text("none");
-        assert_eq!(text.lines().count(), 2 * ROWS_AT_ONCE + 1);
+        let row = |n| columns! {"sku": if n == 256 { "LONG-SKU" } else { "A" }, "n": 1_i64};
+        let text = TextTable::new((0..512).map(row)).to_text("none");
+        assert_eq!(text.lines().count(), 513);
         assert!(text.starts_with("sku       n\nA         1\n"), "{}", &text[..40]);
         assert_eq!(text.matches("sku").count(), 1, "one heading");
     }
@@ -290,10 +282,10 @@ mod tests {
     fn a_narrow_terminal_gets_cells_of_several_lines_and_no_line_that_is_too_long() {
         let detail = "the platform shows 東京倉庫 with 5, and 7 were counted";
         let table = TextTable::new([columns! {"key": "count-1", "detail": detail, "n": 5_i64}]);
-        let wide = table.lines_within(None, &mut Vec::new(), true);
+        let wide = table.to_text("none");
         assert_eq!(wide.lines().count(), 2, "{wide}");
         for width in [80, 60, 40, 24] {
-            let text = table.lines_within(Some(width), &mut Vec::new(), true);
+            let text = table.lines_within(width, true);
             let longest = text.lines().map(UnicodeWidthStr::width).max();
             assert!(longest <= Some(usize::from(width)), "{width}: {longest:?}\n{text}");
             let words: String = text.split_whitespace().collect();

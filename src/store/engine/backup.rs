@@ -43,7 +43,7 @@ impl Store {
         &self,
         to: &Path,
         at: Timestamp,
-        progress: impl Fn(u64, u64) + Send,
+        progress: impl FnMut(u64, u64) + Send,
     ) -> Result<VerifiedCopy> {
         if self.location().server().is_some() {
             let reason = "the database is on a PostgreSQL server, which has its own copies: `pg_dump` of the schema, or \
@@ -66,7 +66,7 @@ impl Store {
     async fn copy_into(
         &self,
         partial: &Path,
-        progress: impl Fn(u64, u64) + Send,
+        mut progress: impl FnMut(u64, u64) + Send,
     ) -> Result<SqliteConnection> {
         let mut gate = Some(self.begin_write(Durability::Normal).await?);
         let mut original = connect_file(self.path(), false).await?;

@@ -8,6 +8,7 @@ pub(super) mod connection;
 pub(super) mod error;
 pub(super) mod fetch;
 pub(super) mod files;
+pub(in crate::store) mod json_fields;
 pub(super) mod leader;
 pub(super) mod leadership;
 pub(super) mod location;

@@ -6,6 +6,7 @@ use crate::journal::PackedBody;
 use crate::model::{Position, RunId};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Result, Store};
+use serde::Serialize;
 use sqlx_macros::FromRow;
 
 /// Exchange with its bodies, for people and for a replay.
@@ -27,8 +28,9 @@ pub(crate) struct ExchangeDetail {
 }
 
 /// Change carried by an exchange of a run.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct RunChange {
+    #[serde(rename = "exchange")]
     pub exchange_id: i64,
     pub key: LossyText,
     pub kind: LossyText,

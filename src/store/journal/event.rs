@@ -5,11 +5,13 @@
 //! holds everything that a replay needs.
 
 use crate::model::{Position, Timestamp};
+use crate::store::engine::json_fields::{json_text, rfc3339};
 use crate::store::mirror::balances::history::HISTORY_PRUNED;
 use crate::store::mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING};
 use crate::store::mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
 use crate::store::mirror::tracked_skus::SKU_DISCOVERED;
 use crate::store::{PROJECTION_CHANGED, Result, Store, StoreError, WriteTransaction};
+use serde::Serialize;
 use sqlx_macros::FromRow;
 
 /// Event of a person's decision on a change; it notifies the daemon.
@@ -26,14 +28,17 @@ pub(in crate::store) const JOB_PAUSED: &str = "job.paused";
 pub(in crate::store) const JOB_RESUMED: &str = "job.resumed";
 
 /// Event in the journal, such as a decision.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct JournalEvent {
     pub position: i64,
+    #[serde(rename = "at", serialize_with = "rfc3339")]
     pub at_ms: i64,
     pub kind: String,
     pub subject: String,
+    #[serde(serialize_with = "json_text")]
     pub detail: Option<String>,
     /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
+    #[serde(rename = "by")]
     pub decided_by: Option<String>,
 }
 

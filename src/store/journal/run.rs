@@ -2,7 +2,9 @@
 
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Moment, RunId, RunTrigger, Timestamp, cut_reason};
+use crate::store::engine::json_fields::{json_text, rfc3339};
 use crate::store::{Result, Store, WriteTransaction};
+use serde::Serialize;
 use sqlx_macros::FromRow;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +30,25 @@ pub(crate) struct JobSchedule {
 }
 
 /// Run, as `job list` and `job show` print it.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, FromRow, Serialize)]
 pub struct RunRow {
     pub id: i64,
     pub job: String,
     pub trigger: String,
+    #[serde(serialize_with = "json_text")]
     pub input: Option<String>,
+    #[serde(rename = "started_at", serialize_with = "rfc3339")]
     pub started_ms: i64,
+    #[serde(rename = "ended_at", serialize_with = "rfc3339")]
     pub ended_ms: Option<i64>,
     pub outcome: String,
     pub summary: Option<String>,
+    #[serde(rename = "calls")]
     pub exchanges: i64,
 }
 
 /// Exchange, as `job show` prints it.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct ExchangeRow {
     /// Id: the position at which it began.
     pub id: i64,
@@ -50,7 +56,9 @@ pub(crate) struct ExchangeRow {
     pub target: String,
     /// Priority class (lane) of its reservation.
     pub lane: String,
+    #[serde(rename = "sent_at", serialize_with = "rfc3339")]
     pub sent_ms: i64,
+    #[serde(rename = "answered_at", serialize_with = "rfc3339")]
     pub answered_ms: Option<i64>,
     pub verdict: Option<String>,
     pub status: Option<i64>,

@@ -1,15 +1,18 @@
 //! History of one change, for people: its transitions, decisions, exchanges and possible shipments.
 
 use crate::model::{ChangeId, LineItemId, OrderId};
+use crate::store::engine::json_fields::rfc3339;
 use crate::store::journal::run::ExchangeRow;
 use crate::store::outbox::in_doubt;
 use crate::store::{InDoubtRow, JournalEvent, Result, Store};
+use serde::Serialize;
 use sqlx_macros::FromRow;
 
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, FromRow, Serialize)]
 pub struct TransitionRow {
     /// Position of the journal; an entry at this position caused the transition.
     pub position: i64,
+    #[serde(rename = "at", serialize_with = "rfc3339")]
     pub at_ms: i64,
     pub state: String,
     pub reason: Option<String>,

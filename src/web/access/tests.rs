@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cookie(access: &AccessControl, token: &str, now: Moment) -> Option<String> {
-    let cookie = access.exchange(token, now, false).unwrap()?;
+    let cookie = access.exchange(token, now, false)?;
     Some(cookie.split(';').next().unwrap().to_owned())
 }
 
@@ -22,16 +22,6 @@ fn a_token_is_exchanged_for_a_cookie_of_twelve_hours() {
     let mut changed = cookie.clone();
     let last = if changed.pop() == Some('0') { '1' } else { '0' };
     assert!(access.session(&format!("{changed}{last}"), begin).is_none());
-}
-
-#[test]
-fn the_oldest_session_ends_before_there_are_too_many() {
-    let access = AccessControl::new("right", 1);
-    let first = cookie(&access, "right", Moment(0)).unwrap();
-    let others: Vec<String> = (1..=1000).map(|at| cookie(&access, "right", Moment(at)).unwrap()).collect();
-    let now = Moment(2000);
-    assert!(access.session(&first, now).is_none());
-    assert!(others.iter().all(|cookie| access.session(cookie, now).is_some()));
 }
 
 #[test]
@@ -66,7 +56,7 @@ fn a_token_file_of_another_user_or_behind_a_link_is_refused() {
             .err()
             .unwrap()
             .to_string()
-            .contains("no file of this user")
+            .contains("must be a file of this user")
     );
     if geteuid().is_root() {
         std::os::unix::fs::chown(&file, Some(1), None).unwrap();
@@ -76,12 +66,10 @@ fn a_token_file_of_another_user_or_behind_a_link_is_refused() {
 }
 
 #[test]
-fn the_result_of_a_form_is_kept_and_each_form_that_is_served_has_a_key_of_its_own() {
+fn each_form_that_is_served_has_a_key_of_its_own() {
     let session = WebSession::new(Moment(1), "c".into());
     let keys: std::collections::HashSet<String> = (0..100).map(|_| session.new_form_key()).collect();
     assert_eq!(keys.len(), 100);
-    assert!(Arc::ptr_eq(&session.sent_form("a"), &session.sent_form("a")));
-    assert!(!Arc::ptr_eq(&session.sent_form("a"), &session.sent_form("b")));
 }
 
 #[test]

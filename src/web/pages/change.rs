@@ -21,8 +21,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 use std::sync::Arc;
 
-const BODIES_SHOWN: usize = 2;
-
 pub(super) async fn show_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let key = &request.name;
     let detail = ChangeDetail::load(&web.store, key, &web.config, &*web.clock).await?;
@@ -30,7 +28,7 @@ pub(super) async fn show_change(State(web): State<Arc<WebState>>, request: PageR
         return Err(PageFailure::not_found(format!("no change has the key `{key}`")));
     };
     let mut bodies = Vec::new();
-    for exchange in detail.exchanges.iter().rev().take(BODIES_SHOWN) {
+    for exchange in detail.exchanges.iter().rev().take(2) {
         bodies.extend(journal_entry(&web.store, Position(exchange.id), UNFOLDED_MAX_BYTES).await?);
     }
     let body = || {
@@ -159,12 +157,14 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
 }
 
 pub(super) async fn act_on_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    answer_form(&request, &address("/outbox", &request.name), decide(&web, &request).await)
+    answer_form(&request, &address("/outbox", &request.name), decide(&web, &request)).await
 }
 
 async fn decide(web: &WebState, request: &PageRequest) -> ActionResult {
     let key = &request.name;
-    if has_moved_on(web, request).await? {
+    if let (Some(shown), Some(change)) = (request.form.number("shown")?, web.store.outbox_show(key).await?)
+        && last_move(&web.store.change_transitions(change.id).await?) != shown
+    {
         let why =
             format!("`{key}` has moved on since this page was loaded; see its state, then decide again");
         return Err(ViewError::Refused(why));
@@ -176,13 +176,6 @@ async fn decide(web: &WebState, request: &PageRequest) -> ActionResult {
     let resolution = parse_resolution(request, action)?;
     let max_base_age = web.config.quantities.max_base_age;
     success(resolve(&web.store, key, resolution, max_base_age, web.now()).await?)
-}
-
-/// Returns true if the change moved after the page showed it to a person, who decided on what is over.
-async fn has_moved_on(web: &WebState, request: &PageRequest) -> Result<bool, ViewError> {
-    let Some(shown) = request.form.number("shown")? else { return Ok(false) };
-    let Some(change) = web.store.outbox_show(&request.name).await? else { return Ok(false) };
-    Ok(last_move(&web.store.change_transitions(change.id).await?) != shown)
 }
 
 fn last_move(moves: &[TransitionRow]) -> i64 {

@@ -1,36 +1,26 @@
 //! `/`: the health, the age of the data, the calls of the last hour, and what needs a person.
 
 use crate::health::{Finding, FindingCode};
-use crate::model::{Timestamp, format_age};
+use crate::model::Timestamp;
 use crate::present::change::STATE_ORDER;
 use crate::present::listing::{ListColumns, ListedSubject, age_cell, columns, sentence_cell, time_cell};
-use crate::present::status::{StatusReport, replaced_json};
-use crate::store::{CallInterval, ChangeRow, JobHealthRow, UnitsAtRisk, UnitsTakenRow};
+use crate::store::{CallInterval, ChangeRow, MirrorCounts, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
-use crate::web::layout::{
-    PageResult, address, address_with, cell, in_words, listing, live_part, respond, sentence, table,
-};
+use crate::web::layout::{PageResult, address_with, finding_block, in_words, listing, live_part, respond};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;
 
 const MINUTE_MS: i64 = 60_000;
-const MINUTES: usize = 60;
 const NEEDING_MAX: u32 = 20;
 /// Lanes in the order of their parts in a bar, each with its class.
 pub(super) const LANES: [(&str, &str); 4] =
     [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
 
 pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let status = match web.status().await? {
-        Ok(status) => status,
-        Err(finding) => {
-            let (data, body) = (|| replaced_json(&finding), || banner(std::slice::from_ref(&finding)));
-            return Ok(respond(&request, "Overview", data, body));
-        }
-    };
+    let status = web.status().await?;
     let now = web.now();
     let calls = web.store.call_intervals(now, MINUTE_MS, 60).await?;
     let mut needing = Vec::new();
@@ -42,12 +32,12 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
     let body = || {
         html! {
             (live_part("state", "State", &banner(&status.health.findings)))
-            (live_part("figures", "In the mirror", &figures(&status)))
+            (live_part("figures", "In the mirror", &mirror(&status.counts)))
             (live_part("needs", "Needs a person", &needs(&needing, now)))
-            (live_part("changes", "Changes by state", &states(&status)))
+            (live_part("changes", "Changes by state", &states(&status.health.rows.changes)))
             (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
-            (live_part("ages", "Age of the data", &ages(&status.health.rows.jobs)))
-            (live_part("calls", "Calls of the last hour", &call_chart(&calls, MINUTES, MINUTE_MS, status.call_budget.limit, now)))
+            (live_part("ages", "Age of the data", &listing("Age of each job's data", &status.health.rows.jobs, "The daemon has never run on this database: start it.")))
+            (live_part("calls", "Calls of the last hour", &call_chart(&calls, 60, MINUTE_MS, status.call_budget.limit, now)))
         }
     };
     Ok(respond(&request, "Overview", || status.to_json(), body))
@@ -66,64 +56,24 @@ fn banner(findings: &[Finding]) -> Markup {
     }
 }
 
-pub(in crate::web) fn finding_block(finding: &Finding) -> Markup {
-    let class = if finding.needs_operator() { "trouble" } else { "note" };
+/// Counts with their names; each leads to the page of what is counted.
+fn figures<'a>(counts: impl IntoIterator<Item = (&'a str, i64, String)>) -> Markup {
     html! {
-        div.banner.(class) data-finding=(finding.code) {
-            p { strong { (sentence(&finding.text)) } }
-            p { (sentence(&finding.what_to_do)) }
-            @if !finding.consequences.is_empty() {
-                ul { @for found in &finding.consequences { li data-finding=(found.code) { (sentence(&found.text)) } } }
-            }
-            @if let Some((address, label)) = remedy(finding) { p { a.button href=(address) { (label) } } }
+        dl.figures {
+            @for (name, count, address) in counts { div { dt { (in_words(name)) } dd { a href=(address) { (count) } } } }
         }
     }
 }
 
-fn remedy(finding: &Finding) -> Option<(String, &'static str)> {
-    use FindingCode as Code;
-    let outbox = |state| address_with("/outbox", &[("state", state)]);
-    Some(match finding.code {
-        Code::Held | Code::Restored => (outbox("held"), "Decide on the held changes"),
-        Code::InDoubt => (outbox("in_doubt"), "See the changes in doubt"),
-        Code::Rejected => (outbox("rejected"), "See the rejected changes"),
-        Code::Waiting => (outbox("pending"), "See the pending changes"),
-        Code::NotShown => (address_with("/stock", &[("state", "conflict")]), "See the stock levels"),
-        Code::MissingSkus => (address_with("/stock", &[("state", "missing")]), "See the missing SKUs"),
-        Code::QuotaHold | Code::ReadsOnly | Code::BadRequests => ("/quota".into(), "See the quota"),
-        Code::Paused => ("/jobs".into(), "See the pauses, and end one"),
-        Code::Stale | Code::BackupOld | Code::NotPruned => ("/jobs".into(), "See the jobs, and run one now"),
-        Code::PushFails => (address_with("/jobs", &[("kind", "push")]), "See the pushes"),
-        Code::Unreachable | Code::CallsFail | Code::KeyRefused | Code::Unreadable => {
-            ("/journal".into(), "See the last calls")
-        }
-        Code::Quarantined => match finding.subjects.first() {
-            Some(entry) => (address("/stock", entry), "See the first entry"),
-            None => return None,
-        },
-        Code::NothingTracked => ("/stock".into(), "Track a SKU"),
-        Code::DatabaseReplaced
-        | Code::OtherAccount
-        | Code::NoDaemon
-        | Code::StandbyAway
-        | Code::DiskLow
-        | Code::FileUnwritten => return None,
-    })
-}
-
-fn figures(status: &StatusReport) -> Markup {
-    let counts = &status.counts;
-    let figure = |name: &str, value: i64, address: &str| {
-        html! { div { dt { (name) } dd { a href=(address) { (value) } } } }
-    };
+fn mirror(counts: &MirrorCounts) -> Markup {
     html! {
-        dl.figures {
-            (figure("SKUs", counts.skus, "/stock"))
-            (figure("Stock levels", counts.stock_levels, "/stock"))
-            (figure("Orders", counts.orders, "/orders"))
-            (figure("Missing SKUs", counts.missing_skus, "/stock?state=missing"))
-            (figure("Parked records", counts.parked, "/journal"))
-        }
+        (figures([
+            ("SKUs", counts.skus, "/stock".into()),
+            ("Stock levels", counts.stock_levels, "/stock".into()),
+            ("Orders", counts.orders, "/orders".into()),
+            ("Missing SKUs", counts.missing_skus, "/stock?state=missing".into()),
+            ("Parked records", counts.parked, "/journal".into()),
+        ]))
         @if counts.skus == 0 {
             p.empty { "Nothing is mirrored yet. " a href="/stock" { "Track a SKU" } " first; the daemon then reads it." }
         }
@@ -142,18 +92,13 @@ fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
     listing("Changes that need a person, oldest first", &rows, "No change waits for a decision.")
 }
 
-fn states(status: &StatusReport) -> Markup {
-    let rows = &status.health.rows.changes;
+fn states(rows: &[(String, i64)]) -> Markup {
+    let address = |state: &str| address_with("/outbox", &[("state", state)]);
     html! {
         @if rows.is_empty() {
             p.empty { "The outbox is empty. Count or adjust a stock level on the page of its SKU." }
         } @else {
-            dl.figures {
-                @for (state, count) in rows {
-                    div { dt { (in_words(state)) }
-                          dd { a href=(address_with("/outbox", &[("state", state)])) { (count) } } }
-                }
-            }
+            (figures(rows.iter().map(|(state, count)| (state.as_str(), *count, address(state)))))
         }
     }
 }
@@ -177,30 +122,6 @@ fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
     }
 }
 
-fn ages(jobs: &[JobHealthRow]) -> Markup {
-    let row = |job: &JobHealthRow| {
-        let (seconds, limit) = (job.age_seconds, job.interval_ms.map(|interval| 2 * interval / 1000));
-        html! {
-            tr.stale[job.stale] {
-                th scope="row" { a href=(address_with("/jobs", &[("kind", &job.job)])) { (job.job) } }
-                td { @match seconds { Some(seconds) => (format_age(seconds)), None => "never read" } }
-                td {
-                    @if let (Some(seconds), Some(limit)) = (seconds, limit) {
-                        meter min="0" max=(limit) high=(limit - limit / 10) value=(seconds.clamp(0, limit))
-                            aria-label={ "age of " (job.job) " against its limit" } {}
-                    }
-                    @if let Some(limit) = limit { " " (format_age(limit)) }
-                }
-                td { (cell(&time_cell(job.next_due_at.as_deref()))) }
-                td { (cell(&job.last_outcome)) }
-            }
-        }
-    };
-    let headings = ["Job", "Age", "Limit", "Next start", "Last outcome"];
-    let nothing = "The daemon has never run on this database: start it.";
-    table("Age of each job's data", &headings, nothing, jobs.iter().map(row))
-}
-
 /// Calls by lane in `count` intervals, with marks for answers 429 and 400.
 pub(super) fn call_chart(
     calls: &[CallInterval],
@@ -216,11 +137,10 @@ pub(super) fn call_chart(
         let Some(bar) = index.and_then(|index| bars.get_mut(index)) else { continue };
         let class = LANES.iter().find(|(lane, _)| *lane == row.lane).map_or("lane-poll", |(_, class)| *class);
         bar.parts.push((class, u32::try_from(row.calls).unwrap_or(u32::MAX)));
-        if row.throttled > 0 && !bar.marks.contains(&"mark-429") {
-            bar.marks.push("mark-429");
-        }
-        if row.bad_requests > 0 && !bar.marks.contains(&"mark-400") {
-            bar.marks.push("mark-400");
+        for (mark, count) in [("mark-429", row.throttled), ("mark-400", row.bad_requests)] {
+            if count > 0 && !bar.marks.contains(&mark) {
+                bar.marks.push(mark);
+            }
         }
         let at = Timestamp(now.0 - interval_ms * row.ago);
         bar.title.push_str(&format!(

@@ -5,8 +5,7 @@ use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
 use crate::present::ViewError;
-use crate::present::listing::rows_json;
-use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
 use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::access::PageNotice;
@@ -16,6 +15,7 @@ use crate::web::layout::{PageResult, action_button, action_form, listing, live_p
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -44,7 +44,7 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("runs", "Last runs", &listing("Runs, newest first", listed, "None.")))
         }
     };
-    Ok(respond(&request, "Jobs", || rows_json(listed), body))
+    Ok(respond(&request, "Jobs", || json!(listed), body))
 }
 
 fn timeline(runs: &[RunRow], failed: usize, now: Timestamp) -> Markup {
@@ -103,7 +103,7 @@ fn pause_list(request: &PageRequest, pauses: &[PauseRow]) -> Markup {
         @if pauses.is_empty() { p.empty { "No job is paused." } }
         @for pause in pauses {
             div.banner.note {
-                p { (sentence(&pause_text(pause))) }
+                p { (sentence(&pause.to_text())) }
                 (action_form(request, "/jobs", &html! {
                     input type="hidden" name="job" value=(pause.job);
                     (action_button("resume", &format!("End the pause of {}", pause.job)))
@@ -132,18 +132,17 @@ fn pause_form(request: &PageRequest) -> Markup {
 }
 
 pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    answer_form(&request, "/jobs", act(&web, &request).await)
-}
-
-async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
-    let kind = request.form.code::<JobKind>("job")?;
-    let named = || kind.ok_or_else(|| ViewError::Invalid("name a job".into()));
-    match request.form.get("action") {
-        Some("run") => run_now(web, named()?).await,
-        Some("pause") => pause(web, request, named()?).await,
-        Some("resume") => success(resume_job(&web.store, named()?, web.now()).await?),
-        _ => unknown_action(request),
-    }
+    let action = async {
+        let kind = request.form.code::<JobKind>("job")?;
+        let named = || kind.ok_or_else(|| ViewError::Invalid("name a job".into()));
+        match request.form.get("action") {
+            Some("run") => run_now(&web, named()?).await,
+            Some("pause") => pause(&web, &request, named()?).await,
+            Some("resume") => success(resume_job(&web.store, named()?, web.now()).await?),
+            _ => unknown_action(&request),
+        }
+    };
+    answer_form(&request, "/jobs", action).await
 }
 
 async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> ActionResult {

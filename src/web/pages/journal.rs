@@ -1,7 +1,6 @@
 //! `/journal`: the exchanges, newest first, and one entry with its request and answer.
 
 use crate::model::{Operation, Position};
-use crate::present::listing::rows_json;
 use crate::present::runs::journal_entry;
 use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
@@ -12,7 +11,7 @@ use crate::web::layout::{
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
             @if let Some(next) = next { p { a.button rel="next" href=(next_page("/journal", &request.query, &["operation", "verdict", "sku"], ("before", next))) { "Older exchanges" } } }
         }
     };
-    Ok(respond(&request, "Journal", || rows_json(&rows), body))
+    Ok(respond(&request, "Journal", || json!(rows), body))
 }
 
 fn filter_form(request: &PageRequest) -> Markup {

@@ -12,8 +12,6 @@ mod run;
 mod sku;
 mod stock;
 
-pub(super) use home::finding_block;
-
 use super::WebState;
 use super::guard::guard;
 use super::layout::PageFailure;

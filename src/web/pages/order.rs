@@ -6,7 +6,7 @@ use crate::present::orders::OrderDetail;
 use crate::present::queue::without_nulls;
 use crate::telemetry::plain_line;
 use crate::web::WebState;
-use crate::web::decisions::{ActionResult, answer_form, unknown_action};
+use crate::web::decisions::{answer_form, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, cell, listing, live_part, respond,
 };
@@ -95,15 +95,21 @@ fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> 
 
 pub(super) async fn act_on_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let order = parse_order(&request.name)?;
-    answer_form(&request, &format!("/orders/{order}"), act(&web, &request, order).await)
-}
-
-async fn act(web: &WebState, request: &PageRequest, order: OrderId) -> ActionResult {
-    match request.form.get("action") {
-        Some("ship") => web.queue(request, "shipment.create", &ship_body(request, order)?).await,
-        Some("tracking") => web.queue(request, "tracking.submit", &tracking_body(request)?).await,
-        _ => unknown_action(request),
-    }
+    let action = async {
+        let form = &request.form;
+        match form.get("action") {
+            Some("ship") => web.queue(&request, "shipment.create", &ship_body(&request, order)?).await,
+            Some("tracking") => {
+                let body = without_nulls(json!({
+                    "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),
+                    "carrier_id": form.number("carrier")?, "tracking_url": form.given("url"),
+                }));
+                web.queue(&request, "tracking.submit", &body).await
+            }
+            _ => unknown_action(&request),
+        }
+    };
+    answer_form(&request, &format!("/orders/{order}"), action).await
 }
 
 fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, ViewError> {
@@ -116,12 +122,4 @@ fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, ViewError> 
     }
     let lines = if lines.is_empty() { Value::Null } else { lines.into() };
     Ok(without_nulls(json!({"order_id": order, "lines": lines})))
-}
-
-fn tracking_body(request: &PageRequest) -> Result<Value, ViewError> {
-    let form = &request.form;
-    Ok(without_nulls(json!({
-        "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),
-        "carrier_id": form.number("carrier")?, "tracking_url": form.given("url"),
-    })))
 }

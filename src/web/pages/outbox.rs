@@ -159,13 +159,14 @@ fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup 
 }
 
 pub(super) async fn act_on_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let keys = request.form.all("key");
     let action = request.form.get("action").unwrap_or_default();
-    let result = match KeyDecision::from_verb(action) {
-        Some(decision) => web.decide(decision, &keys).await,
-        None if action == "release-all" => release_all(&web.store, web.now()).await.and_then(success),
-        None => unknown_action(&request),
+    let decided = async {
+        match KeyDecision::from_verb(action) {
+            Some(decision) => web.decide(decision, &request.form.all("key")).await,
+            None if action == "release-all" => success(release_all(&web.store, web.now()).await?),
+            None => unknown_action(&request),
+        }
     };
     let state = request.form.get("state").unwrap_or_default();
-    answer_form(&request, &address_with("/outbox", &[("state", state)]), result)
+    answer_form(&request, &address_with("/outbox", &[("state", state)]), decided).await
 }

@@ -1,9 +1,8 @@
 //! `/quota`: the calls of a day by lane and operation, the waits, the bad requests, and the schedules' demand.
 
 use super::home::call_chart;
-use crate::present::ViewError;
 use crate::present::call_budget::{budget_sentences, lift_wait};
-use crate::present::call_demand::CallDemand;
+use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::present::listing::{ListColumns, columns};
 use crate::present::status::StatusReport;
 use crate::store::CallInterval;
@@ -17,19 +16,16 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An interval of the chart, and their number in a day.
 const INTERVAL_MS: i64 = 15 * 60_000;
-const INTERVALS: usize = 96;
 
 /// Calls, answers 429 and answers 400 by lane and operation.
 type CallSums<'a> = BTreeMap<(&'a str, &'a str), (i64, i64, i64)>;
 
 pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let status = web.status().await?;
-    let status = status.map_err(|finding| ViewError::Unknown(finding.full_text()))?;
     let now = web.now();
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;
-    let demand = CallDemand::new(&web.config, web.counter.counts().await?.to_read);
+    let demand = CallDemand::new(&web.config, EntriesToRead::count(&web.store, now).await?);
     let mut sums = CallSums::new();
     for row in &calls {
         let sum = sums.entry((&row.lane, &row.operation)).or_default();
@@ -40,10 +36,14 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
         html! {
             (live_part("waits", "Calls, waits and bad requests", &waits(&request, &status)))
             (live_part("day", "Calls of the last 24 hours", &html! {
-                (call_chart(&calls, INTERVALS, INTERVAL_MS, limit, now))
+                (call_chart(&calls, 96, INTERVAL_MS, limit, now))
                 (sum_table(&sums))
             }))
-            (live_part("demand", "The schedules' demand", &demand_part(&demand)))
+            (live_part("demand", "The schedules' demand", &html! {
+                (listing("Calls that the schedules ask for", &demand.rows, "Nothing is tracked yet, so no job reads anything."))
+                p { (demand.sentence()) "." }
+                @if let Some(warning) = demand.warning() { p.banner.trouble { (warning) "." } }
+            }))
         }
     };
     let data = || {
@@ -75,19 +75,12 @@ fn sum_table(sums: &CallSums<'_>) -> Markup {
     listing("Calls by lane and operation", &rows, "No call in the last 24 hours.")
 }
 
-fn demand_part(demand: &CallDemand) -> Markup {
-    let nothing = "Nothing is tracked yet, so no job reads anything.";
-    html! {
-        (listing("Calls that the schedules ask for", &demand.fit.rows, nothing))
-        p { (demand.sentence()) "." }
-        @if let Some(warning) = demand.warning() { p.banner.trouble { (warning) "." } }
-    }
-}
-
 pub(super) async fn act_on_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let result = match request.form.get("action") {
-        Some("lift") => lift_wait(&web.store, web.now()).await.and_then(success),
-        _ => unknown_action(&request),
+    let action = async {
+        match request.form.get("action") {
+            Some("lift") => success(lift_wait(&web.store, web.now()).await?),
+            _ => unknown_action(&request),
+        }
     };
-    answer_form(&request, "/quota", result)
+    answer_form(&request, "/quota", action).await
 }

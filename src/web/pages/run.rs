@@ -1,7 +1,6 @@
 //! `/jobs/RUN`: a run with a page of its exchanges, the changes that they carried, and the events during them.
 
 use crate::model::RunId;
-use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use crate::store::PAGE_ROWS;
 use crate::web::WebState;
@@ -9,6 +8,7 @@ use crate::web::layout::{PageFailure, PageResult, fields, listing, live_part, ne
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::html;
+use serde_json::json;
 use std::sync::Arc;
 
 pub(super) async fn show_run(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
@@ -21,7 +21,7 @@ pub(super) async fn show_run(State(web): State<Arc<WebState>>, request: PageRequ
         detail.next.map(|next| next_page(&format!("/jobs/{id}"), &request.query, &[], ("after", next)));
     let body = || {
         html! {
-            (live_part("run", "Run", &fields(&detail.run.to_json())))
+            (live_part("run", "Run", &fields(&json!(detail.run))))
             (live_part("exchanges", "Exchanges", &listing("Exchanges", &detail.exchanges, "This run made no call.")))
             @if let Some(next) = &next { p { a.button rel="next" href=(next) { "Later exchanges" } } }
             @if !detail.changes.is_empty() { (live_part("changes", "Changes", &listing("Changes that the run carried", &detail.changes, ""))) }

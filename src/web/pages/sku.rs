@@ -1,7 +1,7 @@
 //! `/stock/SKU`: a SKU's stock levels, each with its quantity over time, its history, and the forms to change it.
 
 use crate::daemon::preview_push;
-use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepAuthor, StepKind, StockLevelExplanation};
+use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepKind, StockLevelExplanation};
 use crate::model::Timestamp;
 use crate::present::ViewError;
 use crate::present::listing::{ListColumns, ListedSubject, columns, sentence_cell};
@@ -129,7 +129,7 @@ fn changes_table(steps: &[ExplainStep]) -> Markup {
         columns! {
             "change": ListedSubject::Change.cell(&change.key), "state": change.state.as_deref().map(in_words),
             "detail": sentence_cell(change.detail.as_deref().or(change.reason.as_deref())),
-            "by": step.by.as_ref().map(StepAuthor::as_str), "inserted": step.at,
+            "by": step.by, "inserted": step.at,
         }
     });
     let rows: Vec<ListColumns> = rows.collect();
@@ -149,7 +149,7 @@ fn timeline(explained: &StockLevelExplanation) -> Markup {
                         a.position href={ "/journal/" (position) } { "#" (position) } " "
                     }
                     (sentence(&step.to_string()))
-                    @if let Some(by) = &step.by { " " span.none { "by " (text(by.as_str())) } }
+                    @if let Some(by) = &step.by { " " span.none { "by " (text(by)) } }
                 }
             }
         }
@@ -195,18 +195,23 @@ fn untrack_form(request: &PageRequest, sku: &str) -> Markup {
 }
 
 pub(super) async fn act_on_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let name = &request.name;
-    let result = act(&web, &request, name).await;
     // The page of a SKU that was never read ends with its tracking.
-    let is_left = request.form.get("action") == Some("untrack") && result.is_ok();
-    let to = if is_left { "/stock".to_owned() } else { address("/stock", name) };
-    answer_form(&request, &to, result)
+    let to = match request.form.get("action") {
+        Some("untrack") => "/stock".to_owned(),
+        _ => address("/stock", &request.name),
+    };
+    answer_form(&request, &to, act(&web, &request, &request.name)).await
 }
 
 async fn act(web: &WebState, request: &PageRequest, sku: &str) -> ActionResult {
     match request.form.get("action") {
         Some("count") => web.queue(request, "quantity.set", &count_body(request, sku)?).await,
-        Some("adjust") => web.queue(request, "quantity.adjust", &adjust_body(request, sku)?).await,
+        Some("adjust") => {
+            let form = &request.form;
+            let (warehouse, delta) = (form.required_number("warehouse")?, form.required_number("delta")?);
+            let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": delta});
+            web.queue(request, "quantity.adjust", &body).await
+        }
         Some("track") => success(track_skus(&web.store, &[parse_sku(sku)?]).await?),
         Some("untrack") => success(untrack_skus(&web.store, &[parse_sku(sku)?]).await?),
         _ => unknown_action(request),
@@ -221,10 +226,4 @@ fn count_body(request: &PageRequest, sku: &str) -> Result<Value, ViewError> {
         "sku": sku, "warehouse_id": warehouse, "quantity": quantity, "seen": form.number("seen")?,
         "counted_at": counted_at,
     })))
-}
-
-fn adjust_body(request: &PageRequest, sku: &str) -> Result<Value, ViewError> {
-    let (warehouse, delta) =
-        (request.form.required_number("warehouse")?, request.form.required_number("delta")?);
-    Ok(json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}))
 }

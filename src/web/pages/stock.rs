@@ -6,7 +6,7 @@ use crate::present::listing::{ListedSubject, age_cell};
 use crate::present::tracked::{parse_sku, track_skus};
 use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection, WarehouseRow};
 use crate::web::WebState;
-use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
+use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
     PageResult, action_button, action_form, cell, choice, link, live_part, next_page, respond, table,
 };
@@ -32,9 +32,30 @@ pub(super) async fn show_stock(State(web): State<Arc<WebState>>, request: PageRe
     let levels = if skus.is_empty() { Vec::new() } else { web.store.stock_list(&skus).await? };
     let mut warehouses = web.store.warehouse_list().await?;
     warehouses.retain(|row| filter.warehouse.is_none_or(|only| row.id == only));
-    let view =
-        StockView { request: &request, page: &page, levels: &levels, warehouses, now: web.now(), is_by_name };
-    Ok(respond(&request, "Stock", || json!(levels), || view.to_html()))
+    let now = web.now();
+    let next_address = |next: &str| {
+        let by = if is_by_name { "&by=name" } else { "" };
+        next_page("/stock", &request.query, &["q", "warehouse", "state"], ("after", next)) + by
+    };
+    let body = || {
+        html! {
+            (search_form(&request))
+            @if is_by_name { p { "No SKU begins with this text; these are the names that contain it." } }
+            (live_part("rows", "Stock levels", &stock_table(&page, &levels, &warehouses, now)))
+            @if let Some(next) = &page.next { p { a.button rel="next" href=(next_address(next)) { "Next page" } } }
+            @if request.may_act {
+                section aria-labelledby="track-heading" {
+                    h2 id="track-heading" { "Track a SKU" }
+                    (action_form(&request, "/stock", &html! {
+                        label for="sku" { "SKU, in the platform's spelling" }
+                        input id="sku" name="sku" required autocomplete="off";
+                        (action_button("track", "Track"))
+                    }))
+                }
+            }
+        }
+    };
+    Ok(respond(&request, "Stock", || json!(levels), body))
 }
 
 /// Returns the filter of a query, and true if it searches names, because no SKU begins with the text.
@@ -68,92 +89,50 @@ async fn find_filter(
     Ok(if is_found { (filter, false) } else { (by_name, true) })
 }
 
-struct StockView<'a> {
-    request: &'a PageRequest,
-    page: &'a StockPage,
-    levels: &'a [StockRow],
-    warehouses: Vec<WarehouseRow>,
-    now: Timestamp,
-    is_by_name: bool,
+fn search_form(request: &PageRequest) -> Markup {
+    let query = |name| request.query.get(name).unwrap_or_default();
+    html! {
+        form.search method="get" action="/stock" role="search" {
+            label for="q" { "SKU or name" }
+            input id="q" type="search" name="q" value=(query("q"));
+            label for="warehouse" { "Warehouse id" }
+            input id="warehouse" name="warehouse" inputmode="numeric" value=(query("warehouse"));
+            (choice(request, ("state", "State"), STATES.map(|(value, label)| (value, label.to_owned()))))
+            button type="submit" { "Search" }
+        }
+    }
 }
 
-impl StockView<'_> {
-    fn to_html(&self) -> Markup {
-        html! {
-            (self.search_form())
-            (live_part("rows", "Stock levels", &self.rows()))
-            @if let Some(next) = &self.page.next {
-                p { a.button rel="next" href=(self.next_address(next)) { "Next page" } }
-            }
-            @if self.request.may_act {
-                section aria-labelledby="track-heading" {
-                    h2 id="track-heading" { "Track a SKU" }
-                    (action_form(self.request, "/stock", &html! {
-                        label for="sku" { "SKU, in the platform's spelling" }
-                        input id="sku" name="sku" required autocomplete="off";
-                        (action_button("track", "Track"))
-                    }))
-                }
-            }
-        }
-    }
-
-    fn search_form(&self) -> Markup {
-        let query = |name| self.request.query.get(name).unwrap_or_default();
-        html! {
-            form.search method="get" action="/stock" role="search" {
-                label for="q" { "SKU or name" }
-                input id="q" type="search" name="q" value=(query("q"));
-                label for="warehouse" { "Warehouse id" }
-                input id="warehouse" name="warehouse" inputmode="numeric" value=(query("warehouse"));
-                (choice(self.request, ("state", "State"), STATES.map(|(value, label)| (value, label.to_owned()))))
-                button type="submit" { "Search" }
-            }
-            @if self.is_by_name { p { "No SKU begins with this text; these are the names that contain it." } }
-        }
-    }
-
-    fn rows(&self) -> Markup {
-        let mut by_sku: BTreeMap<(&str, i64), &StockRow> = BTreeMap::new();
-        for row in self.levels {
-            by_sku.insert((&row.sku, row.warehouse_id), row);
-        }
-        let names: Vec<String> =
-            self.warehouses.iter().map(|row| format!("#{} ({})", row.name, row.id)).collect();
-        let mut headings = vec!["SKU", "Name"];
-        headings.extend(names.iter().map(String::as_str));
-        headings.push("Age");
-        let nothing = match self.page.next {
-            None => "No SKU matches. A SKU is listed once it is tracked; track it below.",
-            Some(_) => "Nothing matches on this part of the list; see the next page.",
-        };
-        table("Stock levels", &headings, nothing, self.page.rows.iter().map(|row| self.row(row, &by_sku)))
-    }
-
-    fn row(&self, row: &StockPageRow, levels: &BTreeMap<(&str, i64), &StockRow>) -> Markup {
-        let level = |warehouse: i64| levels.get(&(&*row.sku, warehouse)).copied();
-        let of_sku = self.levels.iter().filter(|level| level.sku == *row.sku);
+/// A row for each SKU, with a column for each warehouse.
+fn stock_table(page: &StockPage, levels: &[StockRow], warehouses: &[WarehouseRow], now: Timestamp) -> Markup {
+    let by_level: BTreeMap<(&str, i64), &StockRow> =
+        levels.iter().map(|level| ((&*level.sku, level.warehouse_id), level)).collect();
+    let names = warehouses.iter().map(|row| format!("#{} ({})", row.name, row.id));
+    let headings: Vec<String> =
+        ["SKU".into(), "Name".into()].into_iter().chain(names).chain(["Age".into()]).collect();
+    let row = |row: &StockPageRow| {
+        let of_sku = levels.iter().filter(|level| level.sku == *row.sku);
         let oldest = of_sku.filter_map(|level| level.observed_at.as_deref()).min();
         html! {
             tr {
                 th scope="row" { (link(ListedSubject::Sku, &row.sku)) }
                 td { (cell(&row.name)) }
-                @for warehouse in &self.warehouses { td.number { (quantity_cell(level(warehouse.id))) } }
+                @for warehouse in warehouses { td.number { (quantity_cell(by_level.get(&(&*row.sku, warehouse.id)))) } }
                 td {
                     @if row.missing_ms.is_some() { "missing since " (cell(&row.missing_ms.map(Timestamp))) }
-                    @else { (cell(&age_cell(oldest, self.now))) }
+                    @else { (cell(&age_cell(oldest, now))) }
                 }
             }
         }
-    }
-
-    fn next_address(&self, next: &str) -> String {
-        let by = if self.is_by_name { "&by=name" } else { "" };
-        next_page("/stock", &self.request.query, &["q", "warehouse", "state"], ("after", next)) + by
-    }
+    };
+    let nothing = match page.next {
+        None => "No SKU matches. A SKU is listed once it is tracked; track it below.",
+        Some(_) => "Nothing matches on this part of the list; see the next page.",
+    };
+    table("Stock levels", &headings, nothing, page.rows.iter().map(row))
 }
 
-fn quantity_cell(level: Option<&StockRow>) -> Markup {
+fn quantity_cell(level: Option<&&StockRow>) -> Markup {
     html! {
         @if let Some(level) = level {
             (level.quantity)
@@ -163,13 +142,12 @@ fn quantity_cell(level: Option<&StockRow>) -> Markup {
 }
 
 pub(super) async fn act_on_stock(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    answer_form(&request, "/stock", act(&web, &request).await)
-}
-
-async fn act(web: &WebState, request: &PageRequest) -> ActionResult {
-    if request.form.get("action") != Some("track") {
-        return unknown_action(request);
-    }
-    let sku = request.form.given("sku").ok_or_else(|| ViewError::Invalid("name a SKU".into()))?;
-    success(track_skus(&web.store, &[parse_sku(sku)?]).await?)
+    let action = async {
+        if request.form.get("action") != Some("track") {
+            return unknown_action(&request);
+        }
+        let sku = request.form.given("sku").ok_or_else(|| ViewError::Invalid("name a SKU".into()))?;
+        success(track_skus(&web.store, &[parse_sku(sku)?]).await?)
+    };
+    answer_form(&request, "/stock", action).await
 }

@@ -18,15 +18,14 @@ pub(in crate::cli) enum WarehouseCommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum SupplierCommand {
-    /// List suppliers
+pub(in crate::cli) enum ListCommand {
+    /// List all that the mirror has
     List(OutputArgs),
 }
 
-#[derive(Debug, Subcommand)]
-pub(in crate::cli) enum StorefrontCommand {
-    /// List storefronts
-    List(OutputArgs),
+/// Returns the sentence about an empty list of a job.
+fn none_text(what: &str, job: &str) -> String {
+    format!("no {what} is known: the job `{job}` has not run (tallyd job list), or the platform listed none")
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,7 +75,7 @@ pub(in crate::cli) async fn warehouse_command(
         WarehouseCommand::List(output) => output,
         WarehouseCommand::Create(args) => return create::queue_warehouse_create(context, args).await,
     };
-    let nothing = "no warehouse is known: the job `warehouses` has not run (tallyd job list), or the platform listed none";
+    let nothing = &none_text("warehouse", "warehouses");
     output.list(&context.open_store().await?.warehouse_list().await?, nothing, |row| {
         columns! {
             "warehouse": row.id, "name": row.name, "type": row.kind, "active": row.is_active,
@@ -87,9 +86,9 @@ pub(in crate::cli) async fn warehouse_command(
 
 pub(in crate::cli) async fn supplier_command(
     context: &CliContext,
-    SupplierCommand::List(output): SupplierCommand,
+    ListCommand::List(output): ListCommand,
 ) -> CommandResult {
-    let nothing = "no supplier is known: the job `suppliers` has not run (tallyd job list), or the platform listed none";
+    let nothing = &none_text("supplier", "suppliers");
     output.list(&context.open_store().await?.supplier_list().await?, nothing, |row| {
         columns! {
             "supplier": row["id"], "name": row["name"], "active": row["is_active"],
@@ -101,10 +100,9 @@ pub(in crate::cli) async fn supplier_command(
 
 pub(in crate::cli) async fn storefront_command(
     context: &CliContext,
-    StorefrontCommand::List(output): StorefrontCommand,
+    ListCommand::List(output): ListCommand,
 ) -> CommandResult {
-    let nothing = "no storefront is known: the job `storefronts` has not run (tallyd job list), or the platform listed \
-                   none";
+    let nothing = &none_text("storefront", "storefronts");
     output.list(&context.open_store().await?.storefront_list().await?, nothing, |row| {
         columns! {
             "storefront": row["id"], "name": row["name"], "type": row["type"], "active": row["is_active"],
@@ -142,7 +140,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Report
     match command {
         ReportCommand::TopSelling(args) => args.output.list(
             &store.top_sellers(args.months).await?,
-            "no top seller is known: the job `top_selling` has not run (tallyd job list), or the platform listed none",
+            &none_text("top seller", "top_selling"),
             |row| {
                 columns! {
                     "month": month(row), "rank": row["rank"], "sku": row["sku"], "name": row["name"],
@@ -152,7 +150,7 @@ pub(in crate::cli) async fn report_command(context: &CliContext, command: Report
         ),
         ReportCommand::BusinessHealth(args) => args.output.list(
             &store.business_health(args.months).await?,
-            "no month is known: the job `business_health` has not run (tallyd job list), or the platform has none",
+            &none_text("month", "business_health"),
             |row| {
                 columns! {
                     "month": month(row), "revenue": amount(&row["total_revenue"]),

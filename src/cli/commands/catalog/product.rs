@@ -70,12 +70,6 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
     Ok(args.output.render(|| &rows, || products_text(&rows, ids)).into())
 }
 
-/// Returns true if `id` has the product's case key or equals its UPC.
-fn is_named_by(row: &Value, id: &str) -> bool {
-    row["sku"].as_str().is_some_and(|sku| case_key(sku) == case_key(id))
-        || row["upc"].as_str().is_some_and(|upc| upc.trim() == id.trim())
-}
-
 fn products_text(rows: &[Value], ids: &[String]) -> String {
     let columns = |row: &Value| {
         let levels = row["warehouses"].as_array().into_iter().flatten();
@@ -88,6 +82,10 @@ fn products_text(rows: &[Value], ids: &[String]) -> String {
         }
     };
     let mut text = TextTable::new(rows.iter().map(columns)).to_text("no product found");
+    let is_named_by = |row: &Value, id: &str| {
+        row["sku"].as_str().is_some_and(|sku| case_key(sku) == case_key(id))
+            || row["upc"].as_str().is_some_and(|upc| upc.trim() == id.trim())
+    };
     let is_found = |id: &String| rows.iter().any(|row| is_named_by(row, id));
     for id in ids.iter().filter(|id| !is_found(id)) {
         text.push_str(&format!("not found: {}\n", plain_line(id)));

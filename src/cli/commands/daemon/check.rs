@@ -9,17 +9,9 @@ use crate::daemon::ControlRequest;
 use crate::exec::KeyStatus;
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::reconcile::proof::KeyState;
-use crate::store::{DatabaseLocation, ServerReport, Store, StoreError};
-use clap::Args;
+use crate::store::{ServerReport, Store, StoreError};
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct CheckArgs {
-    /// Check the keys at the platform, with one call
-    #[arg(long)]
-    online: bool,
-}
-
-pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs) -> CommandResult {
+pub(in crate::cli) async fn check_command(context: &CliContext, is_online: bool) -> CommandResult {
     let file = context.config_file()?;
     let config = context.config()?;
     let mut text = [
@@ -41,7 +33,7 @@ pub(in crate::cli) async fn check_command(context: &CliContext, args: CheckArgs)
         }
     }
     // A running daemon has the keys that this user may not read.
-    if args.online && keys.as_ref().map_or_else(KeyError::is_denied, |_| true) {
+    if is_online && keys.as_ref().map_or_else(KeyError::is_denied, |_| true) {
         let base_url = &config.service.base_url;
         let KeyStatus { key, why } = context.ask_daemon(&ControlRequest::Keys {}).await??;
         code = u8::from(key != KeyState::Works);
@@ -82,36 +74,30 @@ fn settings_text(config: &Config) -> String {
     )
 }
 
-async fn server_text(location: &DatabaseLocation, context: &CliContext) -> Result<String, CommandFailure> {
-    let Some(report) = location.check_server(&context.clock()).await? else { return Ok(String::new()) };
-    let ServerReport { version, role, clock_warning, is_notifying } = report;
-    let noticed = match is_notifying {
-        true => "at once, by its notification",
-        false => "within 250 ms, because no notification arrives",
-    };
-    let mut text = format!(
-        "server    PostgreSQL {version}, as role {role}; a change of another program is noticed {noticed}\n"
-    );
-    if let Some(warning) = clock_warning {
-        text.push_str(&format!("warning: {warning}\n"));
-    }
-    Ok(text)
-}
-
 async fn call_demand_text(config: &Config, context: &CliContext) -> Result<String, CommandFailure> {
     let location = config.database.location()?;
-    let server = server_text(&location, context).await?;
+    let mut text = String::new();
+    if let Some(report) = location.check_server(&context.clock()).await? {
+        let ServerReport { version, role, clock_warning, is_notifying } = report;
+        let noticed = match is_notifying {
+            true => "at once, by its notification",
+            false => "within 250 ms, because no notification arrives",
+        };
+        text.push_str(&format!(
+            "server    PostgreSQL {version}, as role {role}; a change of another program is noticed {noticed}\n"
+        ));
+        text.extend(clock_warning.map(|warning| format!("warning: {warning}\n")));
+    }
     if location.is_missing_file() {
         return Ok("calls     no database yet: nothing is tracked\n".into());
     }
     let store = match Store::open_beside(&location).await {
         Err(StoreError::Missing { .. }) => {
-            return Ok(server + "calls     no schema yet: nothing is tracked\n");
+            return Ok(text + "calls     no schema yet: nothing is tracked\n");
         }
         store => store?,
     };
     store.refuse_moved().await?;
-    let mut text = server;
     if store.is_locked().await? {
         text.push_str(
             "warning: another program holds a write transaction open on the database; the daemon cannot start or write \
@@ -120,7 +106,7 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
     }
     let work = EntriesToRead::count(&store, context.now()).await?;
     let demand = CallDemand::new(config, work);
-    let table = TextTable::of_rows(&demand.fit.rows);
+    let table = TextTable::of_rows(&demand.rows);
     text.push_str(&table.to_text("nothing is tracked yet, so no job reads anything"));
     text.push_str(&format!("\ncalls     {}\n", demand.sentence()));
     text.extend(demand.warning().map(|warning| format!("warning: {warning}\n")));

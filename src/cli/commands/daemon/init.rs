@@ -78,7 +78,14 @@ pub(in crate::cli) async fn init_command(context: &CliContext, args: InitArgs) -
         PlannedFile::new(folder.join("integration-key"), integration.clone() + "\n", KEY_MODE)?,
         PlannedFile::new(folder.join("gateway-key"), gateway.clone() + "\n", KEY_MODE)?,
     ];
-    refuse_overwriting(&files, args.replace)?;
+    let different = files.iter().filter(|file| file.effect == REPLACED && !args.replace);
+    let different: Vec<String> = different.map(|file| file.path.display().to_string()).collect();
+    if !different.is_empty() {
+        return Err(CommandFailure::usage(format!(
+            "{} would be changed; nothing was written. To change them: tallyd init --replace",
+            different.join(", ")
+        )));
+    }
     let config = Config::from_text(Some(&config_file), &text, std::env::vars())?;
     refuse_without_effect(&config, &address, &folder)?;
     let keys = KeySource::from_keys(&integration, &gateway);
@@ -187,18 +194,6 @@ fn refuse_without_effect(config: &Config, address: &str, folder: &Path) -> Resul
         "in force would be {in_force} with the keys of {}, which the environment or the configuration names; nothing was \
          written. Remove what names them (docs/configuration.md), then repeat the command",
         places.join(" and ")
-    )))
-}
-
-fn refuse_overwriting(files: &[PlannedFile], replace: bool) -> Result<(), CommandFailure> {
-    let different = files.iter().filter(|file| file.effect == REPLACED);
-    let names: Vec<String> = different.map(|file| file.path.display().to_string()).collect();
-    if names.is_empty() || replace {
-        return Ok(());
-    }
-    Err(CommandFailure::usage(format!(
-        "{} would be changed; nothing was written. To change them: tallyd init --replace",
-        names.join(", ")
     )))
 }
 

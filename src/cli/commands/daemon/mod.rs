@@ -1,7 +1,6 @@
 //! Commands on the daemon: `init`, `run`, `check`, `status`, `web`, `pause`, `resume`, `notify`, `quota` and
 //! `schema`.
 
-mod call_budget;
 pub(in crate::cli) mod check;
 mod hangup;
 pub(in crate::cli) mod init;

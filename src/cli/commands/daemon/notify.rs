@@ -3,14 +3,15 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::environment::environment;
-use crate::cli::output::plain_line;
+use crate::cli::output::{lines_text, plain_line};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
-use crate::config::{Config, ServiceConfig};
+use crate::config::Config;
 use crate::daemon;
-use crate::model::{RetryDelays, Timestamp};
+use crate::model::RetryDelays;
 use crate::notify::{NoticeChannel, NoticeItem, NoticeSender, NoticeTopic, NotifierSettings};
 use crate::store::host_name;
 use clap::Subcommand;
+use futures_util::future::join_all;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
         let topic = notifier.topics.first().copied().unwrap_or(NoticeTopic::Daemon);
         let message = "this is a test: the notifier works";
         let item = NoticeItem::new(topic, message, "nothing", now);
-        let sent = send(&sender, notifier, &format!("test-{}", now.0), item, true).await;
+        let sent = sender.send_item(notifier, (&format!("test-{}", now.0), &host_name()), item, true).await;
         let line = match sent {
             Ok(()) if matches!(notifier.channel, NoticeChannel::Command { .. }) => {
                 "delivered outside of the unit's sandbox, in which the daemon runs the command".to_owned()
@@ -62,60 +63,36 @@ async fn test_notifiers(context: &CliContext) -> CommandResult {
     Ok(output)
 }
 
-async fn send(
-    sender: &NoticeSender,
-    notifier: &NotifierSettings,
-    id: &str,
-    item: NoticeItem,
-    is_well: bool,
-) -> Result<(), String> {
-    sender.ping(&notifier.channel, is_well).await?;
-    sender.send_item(notifier, (id, &host_name()), item).await
-}
-
 async fn tell_of_failure(context: &CliContext, unit: &str) -> CommandResult {
     let file = if context.has_named_config() { context.config_file()? } else { config_of_unit(unit)? };
     // Without the other values, because one of them may have ended the daemon.
     let (service, notifiers) = Config::load_notifiers(&file, std::env::vars())?;
     let now = context.now();
-    let id = failure_id(unit, now);
+    // The same id if systemd starts the command again for the same end of the unit.
+    let id = environment("MONITOR_INVOCATION_ID").unwrap_or_else(|| now.0.to_string());
+    let id = format!("{unit}-{id}");
     let cause = environment("MONITOR_SERVICE_RESULT").map_or(String::new(), |result| format!(" ({result})"));
     let message = format!("{unit} has failed{cause} and is not started again: nothing is read or sent");
     let todo = format!("find the reason: sudo journalctl -u {unit} -n 50; then: sudo systemctl start {unit}");
     let item = NoticeItem::new(NoticeTopic::Daemon, message, todo, now);
     let told = notifiers.iter().filter(|notifier| notifier.topics.contains(&NoticeTopic::Daemon));
-    let sent =
-        told.map(|notifier| send_with_retry(service.clone(), notifier.clone(), id.clone(), item.clone()));
-    let sent: Vec<_> = sent.map(tokio::spawn).collect();
-    let mut output = CommandOutput::default();
-    for task in sent {
-        let line = task.await.map_err(|error| CommandFailure::failed(error.to_string()))?;
-        if let Err(why) = line {
-            output.exit_code = 1;
-            output.text.push_str(&format!("{}\n", plain_line(&why)));
-        }
-    }
-    Ok(output)
-}
-
-/// Returns the id of the notice: the same if systemd starts the command again for the same end of the unit.
-fn failure_id(unit: &str, now: Timestamp) -> String {
-    match environment("MONITOR_INVOCATION_ID") {
-        Some(invocation) => format!("{unit}-{invocation}"),
-        None => format!("{unit}-{}", now.0),
-    }
+    let sender = daemon::notice_sender(&service).await;
+    let sent = join_all(told.map(|notifier| send_with_retry(&sender, notifier, &id, &item))).await;
+    let failures: Vec<String> = sent.into_iter().filter_map(Result::err).collect();
+    Ok(CommandOutput { text: lines_text(&failures), exit_code: u8::from(!failures.is_empty()) })
 }
 
 async fn send_with_retry(
-    service: ServiceConfig,
-    notifier: NotifierSettings,
-    id: String,
-    item: NoticeItem,
+    sender: &NoticeSender,
+    notifier: &NotifierSettings,
+    id: &str,
+    item: &NoticeItem,
 ) -> Result<(), String> {
-    let sender = daemon::notice_sender(&service).await;
     let (mut delays, mut waited) = (RetryDelays::push_retry(), Duration::ZERO);
     loop {
-        let Err(why) = send(&sender, &notifier, &id, item.clone(), false).await else { return Ok(()) };
+        let Err(why) = sender.send_item(notifier, (id, &host_name()), item.clone(), false).await else {
+            return Ok(());
+        };
         let delay = delays.next().unwrap_or_default();
         waited += delay;
         if waited > RETRY_TIME {

@@ -22,13 +22,7 @@ pub(in crate::cli) struct PauseArgs {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ResumeArgs {
-    #[command(flatten)]
-    jobs: JobNames,
-}
-
-#[derive(Debug, Args)]
-struct JobNames {
+pub(in crate::cli) struct JobNames {
     /// Names of the jobs
     #[arg(
         value_name = "JOB",
@@ -45,10 +39,10 @@ pub(in crate::cli) async fn pause_command(context: &CliContext, args: PauseArgs)
     decision_output(pause_jobs(&store, &args.jobs.kinds, pause, context.now()).await)
 }
 
-pub(in crate::cli) async fn resume_command(context: &CliContext, args: ResumeArgs) -> CommandResult {
+pub(in crate::cli) async fn resume_command(context: &CliContext, jobs: JobNames) -> CommandResult {
     let (store, now) = (context.open_store().await?, context.now());
     let mut output = CommandOutput::default();
-    for kind in args.jobs.kinds {
+    for kind in jobs.kinds {
         let resumed = decision_output(resume_job(&store, kind, now).await)?;
         output.exit_code |= resumed.exit_code;
         output.text += &resumed.text;

@@ -8,7 +8,6 @@ use crate::client::run_aside;
 use crate::config::Config;
 use crate::daemon::{self, Daemon, SystemClock};
 use crate::telemetry::{LogHandle, event};
-use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,18 +15,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct DaemonRunArgs {
-    /// Run each enabled job once, drain the outbox, then exit
-    #[arg(long)]
-    once: bool,
-}
-
-pub(in crate::cli) async fn run_command(context: &CliContext, args: DaemonRunArgs) -> CommandResult {
+pub(in crate::cli) async fn run_command(context: &CliContext, is_once: bool) -> CommandResult {
     let file = context.config_file()?;
     let config = read_config(file.clone()).await.map_err(|why| CommandFailure::multiline(why, 2))?;
     let logging = logging::init_logging(config.log.format, config.log.level)?;
-    if args.once {
+    if is_once {
         let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
         return on_runtime_thread(run_once(daemon)).await;
     }

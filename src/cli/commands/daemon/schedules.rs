@@ -6,8 +6,6 @@ use crate::config::Config;
 use crate::model::{JobKind, Timestamp};
 use crate::schedule::Schedule;
 
-const STARTS_SHOWN: usize = 3;
-
 pub(super) fn describe_schedules(config: &Config, now: Timestamp) -> String {
     let jobs = config.jobs.by_kind.iter();
     jobs.map(|(kind, job)| describe_schedule(*kind, job.enabled, &job.schedule, now)).collect()
@@ -19,7 +17,7 @@ fn describe_schedule(kind: JobKind, enabled: bool, schedule: &Schedule, now: Tim
         return format!("{name:<19}disabled: runs on demand only\n");
     }
     let starts = std::iter::successors(schedule.next_start(kind, now), |at| schedule.next_start(kind, *at));
-    let starts: Vec<String> = starts.take(STARTS_SHOWN).map(|at| schedule.format_local(at)).collect();
+    let starts: Vec<String> = starts.take(3).map(|at| schedule.format_local(at)).collect();
     format!(
         "{name:<19}{}\n{:19}{}\n{:19}next {}\n",
         schedule.expression(),

@@ -3,31 +3,17 @@
 //! The findings come first, for `head` and for a person who reads from the top. The verdict is the last line, so that
 //! a small terminal shows it although many findings scrolled away.
 
-use super::call_budget;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_time};
-use crate::cli::output::{TextTable, format_age, plain_line};
-use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
-use crate::health::Finding;
+use crate::cli::output::{TextTable, columns, format_age, plain_line};
+use crate::cli::{CommandOutput, CommandResult, OutputArgs};
+use crate::health::{self, DaemonState, Finding};
 use crate::model::{Timestamp, counted};
-use crate::present::status::{StatusReport, replaced_json};
+use crate::present::call_budget::budget_sentences;
+use crate::present::daemon_state::lock_state;
+use crate::present::status::StatusReport;
 use crate::store::{LeaderRow, Store, UnitsAtRisk};
-use std::io::IsTerminal;
-
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(in crate::cli) struct StatusArgs {
-    /// Show also the jobs, and the calls of the last hour by operation
-    #[arg(long)]
-    all: bool,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-async fn load_report(context: &CliContext) -> Result<Result<StatusReport, Finding>, CommandFailure> {
-    let config = context.readable_config()?;
-    let store = Store::open_beside(config.database.location()?).await;
-    Ok(StatusReport::load(config, &context.clock(), store, None).await?)
-}
+use serde_json::json;
 
 fn status_text(report: &StatusReport, with_tables: bool) -> String {
     let mut text: String = report.health.shown_findings().map(finding_text).collect();
@@ -43,11 +29,9 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
         counted(counts.missing_skus, "SKU"),
         counted(counts.parked, "record")
     ));
-    text.push_str(&call_budget::summary_text(
-        &report.call_budget,
-        &report.health,
-        std::io::stdout().is_terminal(),
-    ));
+    let budget = budget_sentences(&report.call_budget, &report.health).into_iter();
+    let budget: Vec<String> = budget.map(|sentence| local_sentence(sentence) + "\n").collect();
+    text.push_str(&format!("budget  {}", budget.join("        ")));
     let states: Vec<String> =
         report.health.rows.changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
@@ -62,7 +46,16 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
         );
     }
     if with_tables {
-        text.push_str(&tables_text(report));
+        let jobs = TextTable::of_rows(&report.health.rows.jobs);
+        let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
+        let calls = report.call_budget.last_hour.iter().map(|row| {
+            columns! {
+                "lane": row.lane, "operation": row.operation, "calls in the last hour": row.calls,
+                "answered 429": row.throttled,
+            }
+        });
+        let calls = TextTable::new(calls).to_text("no call in the last hour");
+        text.push_str(&format!("\n{jobs}\n{calls}"));
     }
     if !report.health.is_healthy() {
         let count = report.health.findings.iter().filter(|finding| finding.needs_operator()).count();
@@ -115,22 +108,23 @@ fn leader_text(report: &StatusReport, leader: &LeaderRow, lives: bool) -> String
     }
 }
 
-fn tables_text(report: &StatusReport) -> String {
-    let jobs = TextTable::of_rows(&report.health.rows.jobs);
-    let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
-    format!("\n{jobs}\n{}", call_budget::last_hour_table(&report.call_budget))
-}
-
 pub(in crate::cli) async fn status_command(
     context: &CliContext,
-    StatusArgs { all, output }: StatusArgs,
+    all: bool,
+    output: OutputArgs,
 ) -> CommandResult {
-    let (text, is_healthy) = match load_report(context).await? {
-        Ok(status) => {
-            let is_healthy = status.health.is_healthy();
-            (output.render(|| status.to_json(), || status_text(&status, all)), is_healthy)
+    let config = context.readable_config()?;
+    let location = config.database.location()?;
+    let store = match Store::open_beside(&location).await {
+        // A daemon works on a file that is no longer at its path, which is all that can be known.
+        Err(_) if location.is_missing_file() && lock_state(config)? == DaemonState::OtherFile => {
+            let finding = health::database_replaced();
+            let json = || json!({"well": false, "troubles": [finding.full_text()], "findings": [finding]});
+            return Ok(CommandOutput { text: output.render(json, || finding_text(&finding)), exit_code: 3 });
         }
-        Err(finding) => (output.render(|| replaced_json(&finding), || finding_text(&finding)), false),
+        store => store?,
     };
-    Ok(CommandOutput { text, exit_code: if is_healthy { 0 } else { 3 } })
+    let status = StatusReport::load(config, &context.clock(), &store, None).await?;
+    let text = output.render(|| status.to_json(), || status_text(&status, all));
+    Ok(CommandOutput { text, exit_code: if status.health.is_healthy() { 0 } else { 3 } })
 }

@@ -137,7 +137,9 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
     // The host removes a temporary file that cannot be removed here.
     remove_database(&file);
     let changed = changed?;
-    Ok(output.render(|| differences_json(&changed), || differences_text(&changed)).into())
+    let table = |compared: &TableComparison| json!({"table": compared.table, "rows": compared.differences});
+    let json = || changed.iter().map(table).collect::<Vec<Value>>();
+    Ok(output.render(json, || differences_text(&changed)).into())
 }
 
 async fn changed_facts(
@@ -158,10 +160,6 @@ async fn changed_facts(
     let after = replay.current_facts(mirror).await?;
     replay.close().await?;
     Ok(JournalReplay::changed_facts(&before, &after))
-}
-
-fn differences_json(changed: &[TableComparison]) -> Value {
-    changed.iter().map(|compared| json!({"table": compared.table, "rows": compared.differences})).collect()
 }
 
 fn differences_text(changed: &[TableComparison]) -> String {

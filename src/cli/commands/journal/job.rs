@@ -8,9 +8,9 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId};
-use crate::present::listing::JsonRow;
 use crate::present::runs::RunDetail;
 use clap::Subcommand;
+use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -75,7 +75,7 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
 
 fn run_text(detail: &RunDetail) -> String {
     let exchanges = TextTable::of_rows(&detail.exchanges).to_text("this run made no call");
-    let text = format!("{}\n{exchanges}", fields_text(&detail.run.to_json()));
+    let text = format!("{}\n{exchanges}", fields_text(&json!(detail.run)));
     text + &TextTable::of_rows(&detail.changes).to_section()
         + &TextTable::of_rows(&detail.events).to_section()
 }

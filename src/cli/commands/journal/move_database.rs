@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::decider::command_line_user;
-use crate::cli::output::progress::progress_bar;
+use crate::cli::output::progress::Progress;
 use crate::cli::output::{SHOWN_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::config::DatabaseConfig;
@@ -33,13 +33,9 @@ pub(in crate::cli) async fn move_command(context: &CliContext, args: MoveArgs) -
         ));
     }
     let started = context.now();
-    let bar = progress_bar(0, "moving {bar:30} {pos} of {len}");
-    let progress = |done: usize, of: usize| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    };
-    let moved = store::move_database(&from, &to, (started, &command_line_user()), progress).await?;
-    drop(bar);
+    let mut progress = Progress::new("steps of the move");
+    let advance = |done: usize, of: usize| progress.advance_to(done as u64, of as u64);
+    let moved = store::move_database(&from, &to, (started, &command_line_user()), advance).await?;
     let elapsed_ms = whole_millis(context.now().duration_since(started));
     let ends = (&from, &to);
     let text = || move_text(ends, &moved, elapsed_ms);

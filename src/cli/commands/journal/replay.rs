@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::parse_any_time;
-use crate::cli::output::progress::ProgressDisplay;
+use crate::cli::output::progress::Progress;
 use crate::cli::output::{NAMED_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::model::{Position, Timestamp};
@@ -69,8 +69,9 @@ pub(super) async fn project_with_progress(
     replay: &mut JournalReplay,
     end: Position,
 ) -> Result<(), CommandFailure> {
-    let mut progress = ProgressDisplay::new("rebuilding the mirror", end.0.unsigned_abs());
-    Ok(replay.project_to(end, &mut |at| progress.advance_to(at.0.unsigned_abs())).await?)
+    let mut progress = Progress::new("rebuilding the mirror");
+    let mut advance = |at: Position| progress.advance_to(at.0.unsigned_abs(), end.0.unsigned_abs());
+    Ok(replay.project_to(end, &mut advance).await?)
 }
 
 fn comparison_text(file: &str, replayed: &ReplayReport) -> String {

@@ -4,19 +4,12 @@ use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::decider::command_line_user;
 use crate::cli::{CommandFailure, CommandResult};
 use crate::store::{DatabaseLocation, DatabaseLock, LockError, Store, StoreError};
-use clap::Args;
-use std::path::PathBuf;
+use std::path::Path;
 
 const NEXT: &str = "The next start holds its open changes, and new ones that may have been sent before: run \
                     `sudo systemctl start tallyd`, then `tallyd outbox list --state held`, and decide (docs/backup.md)\n";
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct RestoreArgs {
-    /// Copy of the database, made by `tallyd backup` or another tool
-    file: PathBuf,
-}
-
-pub(in crate::cli) async fn restore_command(context: &CliContext, args: RestoreArgs) -> CommandResult {
+pub(in crate::cli) async fn restore_command(context: &CliContext, copy: &Path) -> CommandResult {
     let location = context.readable_config()?.database.location()?;
     if location.server().is_some() {
         let text = "the database is on a server: stop tallyd on each host, restore it by the server's tools, then run \
@@ -24,10 +17,10 @@ pub(in crate::cli) async fn restore_command(context: &CliContext, args: RestoreA
         return Err(CommandFailure::usage(text));
     }
     let lock = lock_stopped(&location, "restore")?;
-    let (kept, changes) = Store::restore_copy(location.path(), &args.file, &lock, context.now()).await?;
+    let (kept, changes) = Store::restore_copy(location.path(), copy, &lock, context.now()).await?;
     let changes: Vec<String> = changes.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let changes = if changes.is_empty() { "none".to_owned() } else { changes.join(", ") };
-    let (copy, kept) = (args.file.display(), kept.display());
+    let (copy, kept) = (copy.display(), kept.display());
     let text = format!(
         "{location} is the copy {copy} now; the database before, if there was one, is kept as {kept}. Changes in the \
          copy: {changes}. {NEXT}"

@@ -64,9 +64,6 @@ pub(super) async fn decide_named(
     let mut lines: Vec<String> = match decision {
         KeyDecision::Release if decided.done.is_empty() => Vec::new(),
         KeyDecision::Release => vec![decided.summary()],
-        KeyDecision::Retry => {
-            decided.done.iter().map(|key| format!("{key}: pending; planned again by the next push")).collect()
-        }
         _ => decided.done.iter().map(|key| format!("{key}: {}", decision.past())).collect(),
     };
     lines.extend(decided.refusals());

@@ -44,20 +44,16 @@ pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> 
             .into());
     }
     let text = grouped_text(&store, &filter).await?;
-    Ok(match text.is_empty() {
-        false => text,
-        true => nothing_text(&store, is_open && args.filter.is_empty()).await?,
+    if !text.is_empty() {
+        return Ok(text.into());
+    }
+    let all: i64 = store.outbox_counts().await?.iter().map(|(_, count)| count).sum();
+    Ok(match (all, is_open && args.filter.is_empty()) {
+        (0, _) => "the outbox is empty: no change was ever queued\n".to_owned(),
+        (_, true) => format!("no change is open; {all} finished: tallyd outbox list --all\n"),
+        (_, false) => "no change matches\n".to_owned(),
     }
     .into())
-}
-
-async fn nothing_text(store: &Store, is_default: bool) -> Result<String, CommandFailure> {
-    let all: i64 = store.outbox_counts().await?.iter().map(|(_, count)| count).sum();
-    Ok(match (all, is_default) {
-        (0, _) => "the outbox is empty: no change was ever queued\n".into(),
-        (_, true) => format!("no change is open; {all} finished: tallyd outbox list --all\n"),
-        (_, false) => "no change matches\n".into(),
-    })
 }
 
 /// Formats a group for each state and reason; within it the newest first. Empty without a change.

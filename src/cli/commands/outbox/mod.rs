@@ -14,8 +14,9 @@ pub(in crate::cli) mod tracking;
 
 use self::bulk::{decide_named, decide_selected};
 use crate::cli::context::CliContext;
+use crate::cli::output::decision_output;
 use crate::cli::{CommandResult, OutputArgs};
-use crate::present::decisions::KeyDecision;
+use crate::present::decisions::{KeyDecision, release_all};
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -30,35 +31,24 @@ pub(in crate::cli) enum Command {
         output: OutputArgs,
     },
     /// Release changes that a brake or a restored database holds, once
-    Release(OutboxReleaseArgs),
+    Release(OutboxKeysArgs),
     /// Cancel changes that were not sent yet
     Cancel(bulk::OutboxBulkArgs),
     /// Plan held changes again, after their cause is fixed
     Retry(bulk::OutboxBulkArgs),
     /// Acknowledge rejected changes, so that `status` no longer reports them
-    Acknowledge(OutboxAcknowledgeArgs),
+    Acknowledge(OutboxKeysArgs),
     /// Resolve a change that is in doubt or in conflict
     Resolve(resolve::OutboxResolveArgs),
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(in crate::cli) struct OutboxReleaseArgs {
+pub(in crate::cli) struct OutboxKeysArgs {
     /// Keys of the changes, their first characters, or ids
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Release the changes of all open trips, list them, and end the hold after a restore
-    #[arg(long)]
-    all: bool,
-}
-
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub(in crate::cli) struct OutboxAcknowledgeArgs {
-    /// Keys of the changes, their first characters, or ids
-    #[arg(value_name = "KEY")]
-    keys: Vec<String>,
-    /// Acknowledge all rejected changes
+    /// Decide on all changes that the command is for. A release lists the open trips, and ends the hold after a restore
     #[arg(long)]
     all: bool,
 }
@@ -67,7 +57,9 @@ pub(in crate::cli) async fn outbox_command(context: &CliContext, command: Comman
     match command {
         Command::List(args) => list::list_changes(context, args).await,
         Command::Show { key, output } => show::show_change(context, &key, output).await,
-        Command::Release(args) if args.all => resolve::release_all_changes(context).await,
+        Command::Release(args) if args.all => {
+            decision_output(release_all(&context.open_store().await?, context.now()).await)
+        }
         Command::Release(args) => decide_named(context, &args.keys, KeyDecision::Release).await,
         Command::Cancel(args) => decide_selected(context, &args, KeyDecision::Cancel).await,
         Command::Retry(args) => decide_selected(context, &args, KeyDecision::Retry).await,

@@ -1,4 +1,4 @@
-//! Operators' decisions that need more than a key, or none: `outbox resolve`, `release --all`, `acknowledge --all`.
+//! Operators' decisions that need more than a key, or none: `outbox resolve` and `acknowledge --all`.
 //!
 //! An invalid decision changes nothing, exits with 1 and names the valid command.
 
@@ -8,7 +8,7 @@ use crate::cli::context::{CliContext, write_and_commit};
 use crate::cli::output::decision_output;
 use crate::model::{Quantity, ShipmentId, counted};
 use crate::outbox::Resolution;
-use crate::present::decisions::{release_all, resolve};
+use crate::present::decisions::resolve;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -59,10 +59,6 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
         (None, None) => Resolution::HadNoEffect,
     };
     decision_output(resolve(&store, &key, resolution, max_base_age, context.now()).await)
-}
-
-pub(super) async fn release_all_changes(context: &CliContext) -> CommandResult {
-    decision_output(release_all(&context.open_store().await?, context.now()).await)
 }
 
 pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {

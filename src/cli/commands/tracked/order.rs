@@ -51,7 +51,11 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
             // Known orders are read at their usual time, because a file may hold the orders of years.
             add_orders(context, &orders, false).await
         }
-        Command::List(output) => list_orders(context, output).await,
+        Command::List(output) => {
+            let (rows, now) = (context.open_store().await?.tracked_order_list().await?, context.now());
+            let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
+            output.list_rows(&rows, "no order is tracked; run: tallyd order track ID…")
+        }
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
         Command::Untrack(args) => {
             decision_output(untrack_orders(&context.open_store().await?, &args.ids).await)
@@ -61,12 +65,6 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
 
 async fn add_orders(context: &CliContext, orders: &[OrderId], again: bool) -> CommandResult {
     decision_output(track_orders(&context.open_or_create_store().await?, orders, again).await)
-}
-
-async fn list_orders(context: &CliContext, output: OutputArgs) -> CommandResult {
-    let (rows, now) = (context.open_store().await?.tracked_order_list().await?, context.now());
-    let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
-    output.list_rows(&rows, "no order is tracked; run: tallyd order track ID…")
 }
 
 async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) -> CommandResult {

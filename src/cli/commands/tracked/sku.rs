@@ -17,7 +17,13 @@ pub(in crate::cli) enum Command {
     /// Track the SKUs of a CSV file with a column `sku`
     Import(csv::CsvImportArgs),
     /// List the tracked SKUs, or those that the platform does not return
-    List(SkuListArgs),
+    List {
+        /// List the SKUs that the platform does not return, with the time since which they are missing
+        #[arg(long)]
+        missing: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Stop tracking SKUs; later answers do not add them again
     Remove(SkuArgs),
 }
@@ -27,15 +33,6 @@ pub(in crate::cli) struct SkuArgs {
     /// SKUs in the platform's spelling
     #[arg(required = true, value_name = "SKU")]
     skus: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct SkuListArgs {
-    /// List the SKUs that the platform does not return, with the time since which they are missing
-    #[arg(long)]
-    missing: bool,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 const SKU_COLUMNS: csv::CsvColumns = csv::CsvColumns { required: &["sku"], optional: &[] };
@@ -48,8 +45,8 @@ pub(in crate::cli) async fn sku_command(context: &CliContext, command: Command) 
                 |line: &csv::CsvRow| Sku::new(line.required_value("sku")?).map_err(|error| error.to_string());
             add_skus(context, &csv::import_file(&args, &SKU_COLUMNS, read)?).await
         }
-        Command::List(SkuListArgs { missing: true, output }) => list_missing_skus(context, output).await,
-        Command::List(SkuListArgs { missing: false, output }) => list_skus(context, output).await,
+        Command::List { missing: true, output } => list_missing_skus(context, output).await,
+        Command::List { missing: false, output } => list_skus(context, output).await,
         Command::Remove(args) => {
             let (skus, store) = (parse_skus(&args.skus)?, context.open_store().await?);
             decision_output(untrack_skus(&store, &skus).await)
