@@ -77,16 +77,15 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
-const WAIT_EXIT_CODES: &str = "\
-Exit codes with --wait:
-  0  every change is applied
-  1  failed; 2: wrong usage or configuration
-  4  a change is rejected or cancelled
-  5  a change is held
-  6  a change is still pending, being sent or in doubt
-  7  as 6, and no daemon runs
-
-";
+/// Exit codes of a command that waits for the outcome of its changes (`--wait`).
+pub(super) const WAIT_EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "every change is applied"),
+    ("1", "failed; 2: wrong usage or configuration"),
+    ("4", "a change is rejected or cancelled"),
+    ("5", "a change is held"),
+    ("6", "a change is still pending, being sent or in doubt"),
+    ("7", "as 6, and no daemon runs"),
+];
 
 pub(super) fn command_with_examples() -> Command {
     with_example(Cli::command(), "")
@@ -97,8 +96,10 @@ fn with_example(command: Command, path: &str) -> Command {
     let command = match example {
         Some((_, line)) => {
             let has_wait = command.get_arguments().any(|argument| argument.get_id() == "wait");
-            let exit_codes = if has_wait { WAIT_EXIT_CODES } else { "" };
-            command.after_help(format!("{exit_codes}Example:\n  {line}"))
+            let codes: String =
+                WAIT_EXIT_CODES.iter().map(|(code, meaning)| format!("  {code}  {meaning}\n")).collect();
+            let codes = if has_wait { format!("Exit codes with --wait:\n{codes}\n") } else { String::new() };
+            command.after_help(format!("{codes}Example:\n  {line}"))
         }
         None => command,
     };

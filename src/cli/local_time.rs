@@ -7,11 +7,9 @@ use super::environment::environment;
 use crate::model::Timestamp;
 use crate::present::sentence::{SentencePart, sentence_parts};
 use chrono::{
-    DateTime, Datelike, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime,
-    SecondsFormat, TimeDelta, TimeZone, Utc,
+    DateTime, Datelike, FixedOffset, Local, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeDelta,
 };
 use chrono_tz::Tz;
-use std::fmt::Display;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -29,8 +27,7 @@ const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, PartialEq, Eq)]
 enum CliZone {
-    Utc,
-    /// A zone that `TZ` names. Its table is in the program, because a small host has no zone files.
+    /// A zone that `TZ` names, or UTC. Its table is in the program, because a small host has no zone files.
     Named(Tz),
     /// The zone of the host, or a rule or file in `TZ`.
     Host,
@@ -51,6 +48,15 @@ impl CliZone {
             Err(_) => Self::Unknown(name.to_owned()),
         }
     }
+
+    fn local(&self, at: Timestamp) -> DateTime<FixedOffset> {
+        let utc = at.to_datetime();
+        match self {
+            Self::Named(zone) if LOCAL_YEARS.contains(&utc.year()) => utc.with_timezone(zone).fixed_offset(),
+            Self::Host if LOCAL_YEARS.contains(&utc.year()) => utc.with_timezone(&Local).fixed_offset(),
+            _ => utc.fixed_offset(),
+        }
+    }
 }
 
 fn zone() -> &'static CliZone {
@@ -59,17 +65,12 @@ fn zone() -> &'static CliZone {
 
 /// Reads and shows times in UTC; for the start of the program.
 pub(super) fn use_utc() {
-    ZONE.get_or_init(|| CliZone::Utc);
+    ZONE.get_or_init(|| CliZone::Named(Tz::UTC));
 }
 
 /// Returns a time for people, such as `2026-11-22 06:27:23+01:00`. [`parse_time`] accepts it.
 pub(super) fn local_time(at: Timestamp) -> String {
-    let utc = at.to_datetime();
-    match zone() {
-        CliZone::Named(zone) if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(zone)),
-        CliZone::Host if LOCAL_YEARS.contains(&utc.year()) => zoned_text(&utc.with_timezone(&Local)),
-        _ => zoned_text(&utc),
-    }
+    zoned_text(zone().local(at))
 }
 
 pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
@@ -84,7 +85,7 @@ pub(super) fn local_sentence(sentence: impl AsRef<str>) -> String {
     text
 }
 
-fn zoned_text<Z: TimeZone<Offset: Display>>(at: &DateTime<Z>) -> String {
+fn zoned_text(at: DateTime<FixedOffset>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
 }
 
@@ -104,12 +105,10 @@ pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String
 /// Reads a time as [`parse_time`] does, and takes one that is to come.
 pub(super) fn parse_any_time(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     match zone() {
-        CliZone::Utc => parse_in_zone(text, now, &Utc),
-        CliZone::Named(zone) => parse_in_zone(text, now, zone),
-        CliZone::Host => parse_in_zone(text, now, &Local),
         CliZone::Unknown(name) => Err(format!(
             "the variable TZ is `{name}`, which is no time zone; write one such as Europe/Berlin, or use --utc"
         )),
+        zone => parse_in_zone(text, now, zone),
     }
 }
 
@@ -126,13 +125,10 @@ pub(super) fn platform_date(text: &str, at: Timestamp) -> String {
     text.trim().parse::<NaiveDate>().map_or_else(|_| at.to_rfc3339(), |_| text.trim().to_owned())
 }
 
-fn parse_in_zone<Z>(text: &str, now: Timestamp, zone: &Z) -> Result<Timestamp, String>
-where
-    Z: TimeZone<Offset: Display>,
-{
+fn parse_in_zone(text: &str, now: Timestamp, zone: &CliZone) -> Result<Timestamp, String> {
     let text = text.trim();
     let clock_time = parse_clock_time(text);
-    let today = now.to_datetime().with_timezone(zone).date_naive();
+    let today = zone.local(now).date_naive();
     let (zoned, local) = (parse_zoned(text), clock_time.map(|time| today.and_time(time)));
     let local = local.or_else(|| parse_local(text)).or(zoned.map(|at| at.naive_utc())).ok_or_else(|| {
         format!(
@@ -179,24 +175,27 @@ fn date_and_time(text: &str) -> String {
     text.to_uppercase().replacen('T', " ", 1)
 }
 
-fn to_instant<Z>(text: &str, local: NaiveDateTime, zone: &Z) -> Result<Timestamp, String>
-where
-    Z: TimeZone<Offset: Display>,
-{
-    if let MappedLocalTime::Single(at) = zone.from_local_datetime(&local) {
-        return Ok(Timestamp(at.timestamp_millis()));
-    }
+fn to_instant(text: &str, local: NaiveDateTime, zone: &CliZone) -> Result<Timestamp, String> {
+    let instant = |at: NaiveDateTime| Timestamp(at.and_utc().timestamp_millis());
     // The offsets of the day before and of the day after give both readings.
-    let mut readings = [TimeDelta::days(-1), TimeDelta::days(1)].map(|day| {
-        let offset = zone.offset_from_utc_datetime(&(local + day));
-        zone.from_utc_datetime(&(local - chrono::Offset::fix(&offset)))
+    let mut readings = [-1, 1].map(|days| {
+        let offset = *zone.local(instant(local + TimeDelta::days(days))).offset();
+        instant(local - offset)
     });
     readings.sort();
-    let [earlier, later] = readings.map(|at| zoned_text(&at));
-    Err(format!(
-        "`{text}` came twice or never was, because the clocks were changed. It is `{earlier}` or `{later}`: write the one \
-         that is meant"
-    ))
+    let [earlier, later] = readings;
+    let is_local = |at: Timestamp| instant(zone.local(at).naive_local()) == instant(local);
+    match (is_local(earlier), is_local(later)) {
+        (true, true) if earlier == later => Ok(earlier),
+        (true, false) => Ok(earlier),
+        (false, true) => Ok(later),
+        _ => Err(format!(
+            "`{text}` came twice or never was, because the clocks were changed. It is `{}` or `{}`: write the one that is \
+             meant",
+            zoned_text(zone.local(earlier)),
+            zoned_text(zone.local(later))
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +207,8 @@ mod tests {
     const NOW: &str = "2026-11-22T08:00:00Z";
 
     fn read(text: &str) -> Result<String, String> {
-        parse_in_zone(text, Timestamp::parse(NOW).unwrap(), &Vienna).map(Timestamp::to_rfc3339)
+        parse_in_zone(text, Timestamp::parse(NOW).unwrap(), &CliZone::Named(Vienna))
+            .map(Timestamp::to_rfc3339)
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
     fn a_shown_time_reads_as_the_instant_that_it_shows() {
         for text in ["2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z", "2026-07-01T12:00:00.000Z"] {
             let at = Timestamp::parse(text).unwrap();
-            let shown = zoned_text(&at.to_datetime().with_timezone(&Vienna));
+            let shown = zoned_text(CliZone::Named(Vienna).local(at));
             assert_eq!(read(&shown).as_deref(), Ok(text), "{shown}");
         }
     }

@@ -20,14 +20,6 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("3", "Unhealthy: status, verify or replay found something that needs an operator."),
 ];
 
-/// Exit codes of a command that waits for the outcome of its changes (`--wait`), in addition.
-const WAIT_EXIT_CODES: &[(&str, &str)] = &[
-    ("4", "With --wait: a change is rejected or cancelled."),
-    ("5", "With --wait: a change is held."),
-    ("6", "With --wait: a change is still pending, being sent or in doubt."),
-    ("7", "With --wait: as 6, and no daemon runs."),
-];
-
 const FILES: &[(&str, &str)] = &[
     ("/etc/tallyd/tallyd.toml", "The configuration; without it, config/tallyd.toml of the current folder."),
     ("/etc/tallyd/integration-key, /etc/tallyd/gateway-key", "The account's keys, for root only."),
@@ -86,8 +78,10 @@ fn command_page(command: &Command, name: &str, parent: Option<&str>) -> io::Resu
     let mut rest = Roff::new();
     add_examples(&mut rest, command);
     let has_wait = command.get_arguments().any(|argument| argument.get_id() == "wait");
-    let wait_codes = if has_wait { WAIT_EXIT_CODES } else { &[] };
-    add_terms(&mut rest, "EXIT STATUS", &[EXIT_CODES, wait_codes].concat());
+    add_terms(&mut rest, "EXIT STATUS", EXIT_CODES);
+    if has_wait {
+        add_terms(&mut rest, "EXIT STATUS WITH --wait", examples::WAIT_EXIT_CODES);
+    }
     add_terms(&mut rest, "FILES", FILES);
     add_terms(&mut rest, "ENVIRONMENT", ENVIRONMENT);
     let inner = command.get_subcommands().map(|inner| inner.get_display_name().unwrap_or(inner.get_name()));

@@ -10,7 +10,7 @@ mod sentence;
 mod step;
 
 pub(crate) use nearest::{NearestName, nearest_skus};
-pub(crate) use step::{ExplainStep, StepAuthor, StepKind};
+pub(crate) use step::{ExplainStep, StepKind};
 
 use crate::model::{ChangeId, Sku, SkuError, Timestamp};
 use crate::outbox::{ChangeState, Reason};

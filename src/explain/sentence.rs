@@ -1,6 +1,6 @@
 //! Sentences of the steps, made from their fields.
 
-use super::step::{ExplainStep, StepAuthor, StepCall, StepChange, StepKind};
+use super::step::{ExplainStep, StepCall, StepChange, StepKind};
 use serde_json::Value;
 use std::fmt;
 
@@ -9,10 +9,8 @@ impl fmt::Display for ExplainStep {
         let change = self.changes.first().cloned().unwrap_or_default();
         let key = &change.key;
         let detail = self.detail.as_deref().unwrap_or_default();
-        let name = match &self.by {
-            Some(StepAuthor::Named(name)) => format!("; by {name}"),
-            _ => String::new(),
-        };
+        let named = self.by.iter().filter(|by| by.contains(':'));
+        let name: String = named.map(|by| format!("; by {by}")).collect();
         f.write_str(&match self.kind {
             StepKind::Fact => self.fact_text(),
             StepKind::Change => {
@@ -68,7 +66,7 @@ impl ExplainStep {
             count => format!(", {count} changes in one entry"),
         };
         let change = |change: &StepChange| match (&change.detail, change.state.as_deref()) {
-            (Some(how), Some("applied")) => format!("`{}` {}", change.key, arithmetic_text(how, written)),
+            (Some(how), Some("applied")) => format!("`{}` {how}", change.key),
             _ => format!("`{}`", change.key),
         };
         let changes: Vec<String> = self.changes.iter().map(change).collect();
@@ -99,16 +97,5 @@ fn state_text(change: &StepChange) -> String {
     match &change.reason {
         Some(reason) => format!("{state} ({reason})"),
         None => state,
-    }
-}
-
-/// Rewrites `counted 47 while the platform showed 50, 2 sold since: 45` as a sentence of the history.
-fn arithmetic_text(how: &str, written: i64) -> String {
-    match how.rsplit_once(": ").filter(|_| how.starts_with("counted ")) {
-        Some((why, result)) => {
-            let makes = if result == written.to_string() { "sent" } else { "makes" };
-            format!("{}; {makes} {result}", why.replace(", ", "; "))
-        }
-        None => how.to_owned(),
     }
 }

@@ -27,30 +27,6 @@ pub(crate) enum StepKind {
     Moved,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StepAuthor {
-    Tallyd,
-    Others,
-    /// Both: one read showed the sum.
-    TallydAndOthers,
-    /// Program beside the database, which has no name.
-    Program,
-    /// Person or role by name, as `user:NAME`.
-    Named(String),
-}
-
-impl StepAuthor {
-    pub(crate) fn as_str(&self) -> &str {
-        match self {
-            Self::Tallyd => "tallyd",
-            Self::Others => "others",
-            Self::TallydAndOthers => "tallyd and others",
-            Self::Program => "program",
-            Self::Named(name) => name,
-        }
-    }
-}
-
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct StepChange {
     pub key: String,
@@ -82,8 +58,9 @@ pub(crate) struct ExplainStep {
     /// Units that our write or adjust adds.
     pub ours: Option<i64>,
     pub others: Option<i64>,
-    /// Author; `None`: the platform showed it, or no author is recorded.
-    pub by: Option<StepAuthor>,
+    /// Author: a name with its sort, such as `user:anna`, or `tallyd`, `others`, `tallyd and others`, or `program` for one
+    /// beside the database. `None`: the platform showed it, or no author is recorded.
+    pub by: Option<String>,
     /// Changes of the step, in the order of their ids.
     pub changes: Vec<StepChange>,
     pub call: Option<StepCall>,
@@ -103,7 +80,7 @@ impl ExplainStep {
         json!({
             "position": self.position, "at": self.at.to_rfc3339(), "what": self.kind, "text": self.to_string(),
             "before": self.before, "after": self.after, "ours": self.ours, "others": self.others,
-            "by": self.by.as_ref().map(StepAuthor::as_str), "changes": self.changes, "call": self.call,
+            "by": self.by, "changes": self.changes, "call": self.call,
             "since_exchange": self.since_exchange, "event": self.event, "detail": self.detail,
         })
     }
@@ -159,12 +136,13 @@ fn fact_step((fact, earlier): (&QuantityStateRow, Option<&QuantityStateRow>)) ->
     step.ours = Some(own).filter(|units| *units != 0);
     step.others = Some(others).filter(|units| *units != 0);
     step.since_exchange = step.others.and(old.exchange_id);
-    step.by = match (step.ours, step.others) {
-        (Some(_), Some(_)) => Some(StepAuthor::TallydAndOthers),
-        (Some(_), None) => Some(StepAuthor::Tallyd),
-        (None, Some(_)) => Some(StepAuthor::Others),
+    let by = match (step.ours, step.others) {
+        (Some(_), Some(_)) => Some("tallyd and others"),
+        (Some(_), None) => Some("tallyd"),
+        (None, Some(_)) => Some("others"),
         (None, None) => None,
     };
+    step.by = by.map(str::to_owned);
     step
 }
 
@@ -190,7 +168,7 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
         }
         Ok(_) | Err(_) => change.content.kind.clone(),
     };
-    step.by = Some(change.inserted_by.clone().map_or(StepAuthor::Program, StepAuthor::Named));
+    step.by = change.inserted_by.clone().or_else(|| Some("program".into()));
     step.changes = vec![step_change(change)];
     step.detail = Some(request);
     step
@@ -221,7 +199,7 @@ fn entry_step(
     let known = facts.iter().rev().find(|fact| fact.position.unwrap_or(0) <= exchange);
     step.before = if is_write { known.map(|fact| fact.quantity) } else { Some(written) };
     step.after = Some(written);
-    step.by = Some(StepAuthor::Tallyd);
+    step.by = Some("tallyd".into());
     step.changes = changes.iter().map(|change| step_change(change)).collect();
     step.call = Some(StepCall { exchange, operation: Some(operation), verdict: first.verdict.clone() });
     Some(step)
@@ -245,8 +223,7 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
     }
     // Versions before the column `decided_by` recorded an operator's decision without a name.
     let is_nameless = is_release || event.kind == OUTBOX_RESOLVED;
-    let daemon = (!is_nameless).then_some(StepAuthor::Tallyd);
-    step.by = event.decided_by.clone().map(StepAuthor::Named).or(daemon);
+    step.by = event.decided_by.clone().or_else(|| (!is_nameless).then(|| "tallyd".into()));
     step.event = (kind == StepKind::Event).then(|| event.kind.clone());
     step.detail = event.detail.clone();
     step

@@ -49,18 +49,12 @@ pub enum NoticeChannel {
 }
 
 /// Address of a receiver. `Debug` omits it, because it may hold a secret.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct SecretUrl(pub String);
 
 impl std::fmt::Debug for SecretUrl {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.write_str("SecretUrl(…)")
-    }
-}
-
-impl PartialEq for SecretUrl {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
     }
 }
 
@@ -98,12 +92,15 @@ impl NoticeSender {
         }
     }
 
+    /// Sends an item at once, or a ping.
     pub(crate) async fn send_item(
         &self,
         notifier: &NotifierSettings,
         (id, host): (&str, &str),
         item: NoticeItem,
+        is_well: bool,
     ) -> Result<(), String> {
+        self.ping(&notifier.channel, is_well).await?;
         let mut batch = NoticeBatch::default();
         batch.add(item);
         let message = NoticeMessage { id, host, account: &notifier.account, batch: &batch };

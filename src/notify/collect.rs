@@ -35,8 +35,10 @@ pub async fn collect_notices(
         return Ok(());
     }
     let mut write = store.begin_write(Durability::Full).await?;
-    let mut batches = NewItems::default();
-    new_findings(&told, &open, now).into_iter().for_each(|(topic, item)| batches.add(topic, item));
+    let mut batches = NewItems::new();
+    for (topic, item) in new_findings(&told, &open, now) {
+        batches.entry(topic).or_default().add(item);
+    }
     collect_changes(&mut write, &mut batches, now).await?;
     if has_news {
         write.notice_findings_store(&open.into_keys().collect::<Vec<_>>()).await?;
@@ -66,8 +68,8 @@ pub(crate) async fn tell_occurrence(
     (message, todo): (&str, &str),
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut items = NewItems::default();
-    items.add(topic, NoticeItem::new(topic, message, todo, now));
+    let mut items = NewItems::new();
+    items.entry(topic).or_default().add(NoticeItem::new(topic, message, todo, now));
     for notifier in told_notifiers(notifiers) {
         store_items(write, notifier, &items, now).await?;
     }
@@ -79,14 +81,7 @@ fn told_notifiers(notifiers: &[NotifierSettings]) -> impl Iterator<Item = &Notif
 }
 
 /// New items by topic. Only the items that a notice can name are kept, the others are counted.
-#[derive(Default)]
-struct NewItems(BTreeMap<NoticeTopic, NoticeBatch>);
-
-impl NewItems {
-    fn add(&mut self, topic: NoticeTopic, item: NoticeItem) {
-        self.0.entry(topic).or_default().add(item);
-    }
-}
+type NewItems = BTreeMap<NoticeTopic, NoticeBatch>;
 
 /// Returns the findings to tell by code and subject. A consequence that was told stays open; else its cause is told.
 fn open_findings<'a>(
@@ -135,7 +130,7 @@ async fn collect_changes(
         for row in rows {
             let topic = change_topic(row.state, row.reason());
             told.push((row.id, row.state, topic.as_str()));
-            items.add(topic, change_item(topic, row, now));
+            items.entry(topic).or_default().add(change_item(topic, row, now));
         }
         write.notice_changes_store(&told).await?;
     }
@@ -143,12 +138,10 @@ async fn collect_changes(
         let left: BTreeSet<String> = write.notice_change_topics().await?.into_iter().collect();
         for topic in ended.difference(&left).filter_map(|code| NoticeTopic::from_code(code)) {
             let message = match topic {
-                NoticeTopic::Rejected => "every rejected change is acknowledged",
-                NoticeTopic::Brake => "no change is held by a brake any more",
-                NoticeTopic::Conflict => "no count is in conflict any more",
-                _ => "no change is held any more",
+                NoticeTopic::Rejected => "every rejected change is acknowledged".to_owned(),
+                topic => format!("no change is held any more (topic {topic})"),
             };
-            items.add(topic, NoticeItem::ended(topic, message, now));
+            items.entry(topic).or_default().add(NoticeItem::ended(topic, message, now));
         }
     }
     Ok(())
@@ -173,7 +166,7 @@ async fn store_items(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let wanted: Vec<(&NoticeTopic, &NoticeBatch)> =
-        items.0.iter().filter(|(topic, _)| notifier.topics.contains(topic)).collect();
+        items.iter().filter(|(topic, _)| notifier.topics.contains(topic)).collect();
     if wanted.is_empty() {
         return Ok(());
     }

@@ -6,8 +6,6 @@ use crate::model::{RetryDelays, Timestamp};
 use crate::store::{Durability, Store, StoreError};
 use crate::telemetry::event;
 
-const LONGEST_DELAY_AFTER: usize = 16;
-
 /// Sends the due notices of a notifier, oldest first, and records each outcome. After a failure the others
 /// wait, because they have the same receiver. Returns the number of those that were delivered. A notice that
 /// was sent but not recorded is sent again, under the same id.
@@ -23,7 +21,7 @@ pub async fn deliver_notices(
             break;
         }
         let batch: NoticeBatch = serde_json::from_str(&row.batch).unwrap_or_default();
-        let id = origin.notice_id(row.id);
+        let id = format!("{}-{}", origin.database, row.id);
         let message =
             NoticeMessage { id: &id, host: &origin.host, account: &notifier.account, batch: &batch };
         let sent = sender.send(&notifier.channel, message).await;
@@ -43,7 +41,8 @@ pub async fn deliver_notices(
                 );
             }
             Err(why) => {
-                let failures = usize::try_from(row.attempts).unwrap_or(usize::MAX).min(LONGEST_DELAY_AFTER);
+                // The delays grow no more after these.
+                let failures = usize::try_from(row.attempts).unwrap_or(usize::MAX).min(16);
                 let delay = RetryDelays::slow_retry().nth(failures).unwrap_or_default();
                 write.notice_failed(row.id, &why, now().plus(delay)).await?;
                 write.commit().await?;

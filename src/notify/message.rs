@@ -98,12 +98,6 @@ pub struct NoticeOrigin {
     pub host: String,
 }
 
-impl NoticeOrigin {
-    pub(crate) fn notice_id(&self, notice: i64) -> String {
-        format!("{}-{notice}", self.database)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeMessage<'a> {
     pub(super) id: &'a str,

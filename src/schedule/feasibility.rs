@@ -24,17 +24,9 @@ pub(crate) struct JobAllotment {
     pub max_age: Duration,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ScheduleFit {
-    pub rows: Vec<JobAllotment>,
-    pub requested: f64,
-    /// The calls a minute left over; negative if the demand exceeds the quota.
-    pub headroom: f64,
-    /// The job that loses calls first if the demand exceeds the quota.
-    pub skipped_first: Option<JobKind>,
-}
-
-pub(crate) fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
+/// Returns the part of `limit`, in calls a minute, that each job gets.
+pub(crate) fn fit_schedules(demands: &[JobDemand], limit: f64) -> Vec<JobAllotment> {
+    let per_minute = |demand: &JobDemand| demand.calls * 60.0 / demand.interval.as_secs_f64().max(1.0);
     let requested: Vec<f64> = demands.iter().map(per_minute).collect();
     let cap = fair_cap(&requested, limit);
     let rows = demands.iter().zip(&requested).map(|(demand, &requested)| {
@@ -45,15 +37,7 @@ pub(crate) fn fit_schedules(demands: &[JobDemand], limit: f64) -> ScheduleFit {
         let max_age = Duration::from_secs_f64(interval.as_secs_f64().max(turn_s) + run_s);
         JobAllotment { kind, calls, requested, granted, max_age }
     });
-    let rows: Vec<JobAllotment> = rows.collect();
-    let sum: f64 = requested.iter().sum();
-    let most = rows.iter().max_by(|one, two| one.requested.total_cmp(&two.requested));
-    let skipped_first = most.filter(|_| sum > limit).map(|row| row.kind);
-    ScheduleFit { rows, requested: sum, headroom: limit - sum, skipped_first }
-}
-
-fn per_minute(demand: &JobDemand) -> f64 {
-    demand.calls * 60.0 / demand.interval.as_secs_f64().max(1.0)
+    rows.collect()
 }
 
 /// Returns the cap per job that keeps the sum within the limit; demands below it are met in full.
@@ -84,9 +68,10 @@ mod tests {
     #[test]
     fn a_table_that_fits_leaves_headroom_and_facts_age_an_interval_and_a_run() {
         let demands = [demand(JobKind::Balances, 50.0, 5), demand(JobKind::WorkQueue, 1.0, 1)];
-        let fit = fit_schedules(&demands, 100.0);
-        assert_eq!((fit.requested, fit.headroom, fit.skipped_first), (11.0, 89.0, None));
-        let oldest: Vec<_> = fit.rows.iter().map(|row| row.max_age.as_secs()).collect();
+        let rows = fit_schedules(&demands, 100.0);
+        assert_eq!(rows.iter().map(|row| row.requested).sum::<f64>(), 11.0);
+        assert!(rows.iter().all(|row| row.granted == row.requested));
+        let oldest: Vec<_> = rows.iter().map(|row| row.max_age.as_secs()).collect();
         assert_eq!(oldest, [330, 60], "five minutes and the half a minute that 50 calls take");
     }
 
@@ -97,18 +82,16 @@ mod tests {
             demand(JobKind::Balances, 100.0, 1),
             demand(JobKind::WorkQueue, 1.0, 1),
         ];
-        let fit = fit_schedules(&demands, 101.0);
-        assert_eq!(fit.skipped_first, Some(JobKind::OrderLines));
-        let given: Vec<_> = fit.rows.iter().map(|row| row.granted).collect();
+        let rows = fit_schedules(&demands, 101.0);
+        let given: Vec<_> = rows.iter().map(|row| row.granted).collect();
         assert_eq!(given, [50.0, 50.0, 1.0]);
-        assert_eq!(fit.headroom, -200.0);
-        assert!(fit.rows[0].max_age >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
-        assert_eq!(fit.rows[2].max_age.as_secs(), 60);
+        assert!(rows[0].max_age >= Duration::from_secs(8 * 60), "{:?}", rows[0]);
+        assert_eq!(rows[2].max_age.as_secs(), 60);
     }
 
     #[test]
     fn nothing_to_read_costs_nothing() {
-        let fit = fit_schedules(&[demand(JobKind::Shipments, 0.0, 10)], 118.0);
-        assert_eq!((fit.requested, fit.skipped_first, fit.rows[0].max_age.as_secs()), (0.0, None, 600));
+        let rows = fit_schedules(&[demand(JobKind::Shipments, 0.0, 10)], 118.0);
+        assert_eq!((rows[0].requested, rows[0].max_age.as_secs()), (0.0, 600));
     }
 }

@@ -133,13 +133,6 @@ impl Schedule {
         self.last_due(due.minus(Duration::from_secs(1)))
     }
 
-    /// Returns true if an occurrence after `last_due`, the last one that ran, was missed. An occurrence whose
-    /// start is still to come is not missed.
-    #[cfg(test)]
-    pub(crate) fn has_missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
-        self.latest_started(job, now).is_some_and(|due| due > last_due)
-    }
-
     /// Returns the due time to run at once at a start of the daemon. A job that never ran counts as missed,
     /// so that a new mirror is filled at once. Any number of missed occurrences leads to one run.
     pub fn catch_up(&self, job: JobKind, last_due: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {

@@ -72,11 +72,8 @@ impl WarehouseNames {
         (!is_known).then(|| unknown_text("warehouse", &text, &self.hint(&text)))
     }
 
-    /// Returns the warehouse whose number or name is nearest, else the only one, as the end of a sentence.
+    /// Returns the warehouse whose number or name is nearest, as the end of a sentence.
     fn hint(&self, text: &str) -> String {
-        if let [only] = self.0.as_slice() {
-            return format!("; the nearest is `{}`", shown(only));
-        }
         let mut search = NearestName::new(text);
         for row in &self.0 {
             search.compare(&row.0.to_string(), &shown(row));

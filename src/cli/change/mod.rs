@@ -88,7 +88,7 @@ pub(super) fn change_from_csv(
     body: impl Display,
 ) -> Result<ChangeToQueue, String> {
     let (key, line_number) = (line.get("key")?.map(str::to_owned), Some(line.line_number));
-    let change = ChangeToQueue { kind, body: body.to_string(), priority: 0, key, line_number };
+    let change = ChangeToQueue { kind, body: body.to_string(), key, line_number };
     change.parsed_body().map_err(|error| error.to_string())?;
     Ok(change)
 }
@@ -179,8 +179,18 @@ async fn queue_changes(
     };
     let new = insert_changes(&mut write, changes, &keys).await?;
     write.commit().await?;
+    let report = async {
+        let config = context.readable_config()?;
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        if let Some(limit) = queue.wait {
+            with_wait_notes(context, wait::wait_for_outcomes(config, store, &keys, limit)).await?;
+        }
+        let rows = store.outbox_queued(&keys).await?;
+        let obstacles = find_obstacles(config, &context.clock(), store).await?;
+        Ok::<_, CommandFailure>(QueueReport { rows, new, obstacles, wait: queue.wait })
+    };
     // The changes are in the outbox: a failure from here on must not read as one of the insertion.
-    report_changes(context, store, &keys, queue, (new, file.is_none())).await.map_err(|failure| {
+    let report = report.await.map_err(|failure| {
         CommandFailure::new(
             format!(
                 "{} queued, but the state cannot be read: {}; see: tallyd outbox list",
@@ -189,26 +199,9 @@ async fn queue_changes(
             ),
             if queue.wait.is_some() { report::EXIT_OUTSTANDING } else { 1 },
         )
-    })
-}
-
-async fn report_changes(
-    context: &CliContext,
-    store: &Store,
-    keys: &[String],
-    queue: QueueArgs,
-    (new, is_single): (u64, bool),
-) -> CommandResult {
-    let config = context.readable_config()?;
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    if let Some(limit) = queue.wait {
-        with_wait_notes(context, wait::wait_for_outcomes(config, store, &keys, limit)).await?;
-    }
-    let rows = store.outbox_queued(&keys).await?;
-    let obstacles = find_obstacles(config, &context.clock(), store).await?;
-    let report = QueueReport { rows, new, obstacles, wait: queue.wait };
+    })?;
     if queue.output.json {
-        return Ok(report.to_json_output(is_single));
+        return Ok(report.to_json_output(file.is_none()));
     }
     if let Some(warning) = report.warning() {
         print_error(&format!("warning: {}", plain_line(&warning)));

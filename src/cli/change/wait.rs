@@ -13,37 +13,32 @@ use tokio::time::{Instant, timeout};
 
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The interval at which the daemon's lock is inspected, because its release sends no notification.
-const DAEMON_INTERVAL: Duration = Duration::from_secs(5);
+/// The absence of the daemon that ends a wait; a restart is shorter.
+const ABSENCE_MAX: Duration = Duration::from_secs(5);
 
-/// Waits until no change is outstanding, for at most `limit`. Without a daemon it does not wait. A daemon that restarts
-/// is waited for: only its absence at two inspections in a row ends the wait.
+/// Waits until no change is outstanding, for at most `limit`. Without a daemon it does not wait.
 pub(super) async fn wait_for_outcomes(
     config: &Config,
     store: &Store,
     keys: &[&str],
     limit: Duration,
 ) -> Result<(), CommandFailure> {
+    if daemon_state(config, store).await? != DaemonState::Running {
+        return Ok(());
+    }
     let mut watch = store.watch_writes();
-    let mut daemon = daemon_state(config, store).await?;
-    let mut has_been_absent = daemon != DaemonState::Running;
-    let end = Instant::now() + limit;
-    let mut next_inspection = Instant::now() + DAEMON_INTERVAL;
+    let (end, mut last_seen) = (Instant::now() + limit, Instant::now());
     // A server that restarts fails a read; the wait goes on.
     while store.outbox_has_outstanding(keys).await.unwrap_or(true) {
-        let is_absent = daemon != DaemonState::Running;
         let now = Instant::now();
-        if now >= end || (is_absent && has_been_absent) {
+        if daemon_state(config, store).await.unwrap_or(DaemonState::Running) == DaemonState::Running {
+            last_seen = now;
+        }
+        if now >= end || now - last_seen >= ABSENCE_MAX {
             break;
         }
-        let pause = READ_INTERVAL.min(end - now).min(next_inspection.saturating_duration_since(now));
         // Both a notification and the time-out lead to the next read.
-        let _ = timeout(pause, watch.wait_for_write()).await;
-        if Instant::now() >= next_inspection.min(end) {
-            has_been_absent = is_absent;
-            daemon = daemon_state(config, store).await.unwrap_or(daemon);
-            next_inspection = Instant::now() + DAEMON_INTERVAL;
-        }
+        let _ = timeout(READ_INTERVAL.min(end - now), watch.wait_for_write()).await;
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ async fn a_quantity_tells_its_sales_counts_merges_and_doubts_in_order() {
             "-> 50; our writes changed it by",
             "change `count` inserted: set 47, counted while the platform showed 50",
             "50 -> 48; others changed it by -2 since exchange",
-            "sends 45: `count` counted 47 while the platform showed 50; 2 sold since; sent 45",
+            "sends 45: `count` counted 47 while the platform showed 50, 2 sold since: 45",
             "48 -> 45; our writes changed it by -3",
             "change `full` inserted: set 30",
             "change `more` inserted: adjust +5; now applied",
