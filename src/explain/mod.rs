@@ -65,9 +65,8 @@ impl ExplainedSku {
             Self { sku, remark: found.and_then(not_pushed_reason), product_id, spellings, levels };
         match explained.levels.is_empty() {
             true => {
-                let near = nearest_skus(store, std::iter::once(name).filter(|_| found.is_none())).await?;
-                let hint = near.first().map(NearestName::hint).unwrap_or_default();
-                Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse) + &hint))
+                let hints = nearest_skus(store, std::iter::once(name).filter(|_| found.is_none())).await?;
+                Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse) + &hints.concat()))
             }
             false => Ok(explained),
         }

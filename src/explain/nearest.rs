@@ -43,11 +43,11 @@ impl<'a> NearestName<'a> {
     }
 }
 
-/// Searches the tracked SKUs for the nearest one of each text.
+/// Returns the end of a sentence for each text, with the nearest tracked SKU.
 pub(crate) async fn nearest_skus<'a>(
     store: &Store,
     texts: impl Iterator<Item = &'a str>,
-) -> Result<Vec<NearestName<'a>>, StoreError> {
+) -> Result<Vec<String>, StoreError> {
     let mut searches: Vec<NearestName<'_>> = texts.map(NearestName::new).collect();
     let compare = |rows: Vec<(String, String)>| {
         for (sku, _) in rows {
@@ -57,7 +57,7 @@ pub(crate) async fn nearest_skus<'a>(
         true
     };
     store.tracked_sku_each(compare).await?;
-    Ok(searches)
+    Ok(searches.iter().map(NearestName::hint).collect())
 }
 
 #[cfg(test)]

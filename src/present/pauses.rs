@@ -1,4 +1,4 @@
-//! Pauses of jobs, and the limits of an operator's fields.
+//! Pauses of jobs: the limits of an operator's fields, and the sentence of a pause.
 
 use super::{DecisionSentences, ViewError, write_and_commit};
 use crate::config;
@@ -44,7 +44,7 @@ pub(crate) async fn pause_jobs(
     .await?;
     let paused = store.pause_list(now).await?;
     let is_named = |pause: &&PauseRow| kinds.iter().any(|kind| kind.as_str() == pause.job);
-    Ok(paused.iter().filter(is_named).map(PauseRow::to_text).collect())
+    Ok(paused.iter().filter(is_named).map(pause_text).collect())
 }
 
 pub(crate) async fn resume_job(store: &Store, kind: JobKind, now: Timestamp) -> DecisionSentences {
@@ -52,4 +52,12 @@ pub(crate) async fn resume_job(store: &Store, kind: JobKind, now: Timestamp) -> 
         true => Ok(vec![format!("{kind}: resumed")]),
         false => Err(ViewError::Refused(format!("{kind}: it was not paused"))),
     }
+}
+
+pub(crate) fn pause_text(pause: &PauseRow) -> String {
+    let effect = match JobKind::from_code(&pause.job) {
+        Some(JobKind::Push) => "changes are accepted and wait; reads go on",
+        _ => "a run in progress ends as usual, and no other begins",
+    };
+    format!("{}; {effect}", pause.to_text())
 }

@@ -137,13 +137,9 @@ pub(crate) fn init_logging(
 
 /// Limits libraries to warnings, because below that they log each statement, connection and tick.
 fn level_filter(level: &str) -> Result<EnvFilter, LoggingError> {
-    const NOISY_CRATES: [&str; 6] =
-        ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
     let unknown = || LoggingError::Level(level.into());
     let own: LevelFilter = level.parse().map_err(|_| unknown())?;
-    let library_level = own.min(LevelFilter::WARN);
-    let directives = NOISY_CRATES.iter().map(|library| format!(",{library}={library_level}"));
-    EnvFilter::try_new(format!("{own}{}", directives.collect::<String>())).map_err(|_| unknown())
+    EnvFilter::try_new(format!("{},tallyd={own}", own.min(LevelFilter::WARN))).map_err(|_| unknown())
 }
 
 type LineLayer<S> = Box<dyn Layer<S> + Send + Sync>;

@@ -30,7 +30,8 @@ pub(super) struct WebSession {
     served: AtomicU64,
     /// The keys of the forms that are done, each with its result. The lock is held while a form is done.
     pub(super) done_forms: tokio::sync::Mutex<HashMap<String, String>>,
-    notice: Mutex<Option<PageNotice>>,
+    /// The result of the last form, until a page shows it.
+    pub(super) notice: Mutex<Option<PageNotice>>,
 }
 
 /// The result of a form, shown once.
@@ -49,14 +50,6 @@ impl WebSession {
     /// Returns the key of a form that is served now; no other form has the same one.
     pub(super) fn new_form_key(&self) -> String {
         content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
-    }
-
-    pub(super) fn leave_notice(&self, notice: PageNotice) {
-        *locked(&self.notice) = Some(notice);
-    }
-
-    pub(super) fn take_notice(&self) -> Option<PageNotice> {
-        locked(&self.notice).take()
     }
 
     pub(super) fn is_csrf(&self, given: &str) -> bool {

@@ -4,7 +4,7 @@
 //! the browser loads a page (303), so a reload repeats nothing.
 
 use super::WebState;
-use super::access::PageNotice;
+use super::access::{PageNotice, locked};
 use super::layout::{PageResult, json_response};
 use super::request::PageRequest;
 use crate::health::Finding;
@@ -49,7 +49,7 @@ pub(super) async fn answer_form(
         let data = json!({"done": notice.is_done, "message": notice.text, "findings": request.findings});
         return Ok(json_response(status, &data));
     }
-    request.session.leave_notice(notice);
+    *locked(&request.session.notice) = Some(notice);
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
 }
 

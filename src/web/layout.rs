@@ -1,6 +1,6 @@
 //! The frame of a page, and its small parts: findings, links, texts, times, forms.
 
-use super::access::PageNotice;
+use super::access::{PageNotice, locked};
 use super::request::{FormFields, PageRequest};
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_elapsed};
@@ -79,7 +79,7 @@ pub(super) fn respond(
     if request.wants_json {
         return json_response(StatusCode::OK, &data());
     }
-    let notice = if request.is_refresh { None } else { request.session.take_notice() };
+    let notice = if request.is_refresh { None } else { locked(&request.session.notice).take() };
     let body = html! {
         @if let Some(PageNotice { is_done, text: result }) = notice {
             // Green says that nothing is left to do.

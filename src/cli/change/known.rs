@@ -161,8 +161,7 @@ async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usiz
         named.iter().filter(|(_, sku)| !known.contains(&sku.case_key())).collect();
     let names: BTreeSet<&str> = unknown.iter().map(|(_, sku)| sku.as_str()).collect();
     let searched = names.iter().copied().take(MANY_NAMES);
-    let hints = nearest_skus(store, searched.clone()).await?.into_iter().map(|search| search.hint());
-    let hints: BTreeMap<&str, String> = searched.zip(hints).collect();
+    let hints: BTreeMap<&str, String> = searched.clone().zip(nearest_skus(store, searched).await?).collect();
     let problem = |(index, sku): &&(usize, Sku)| {
         let hint = hints.get(sku.as_str()).map_or("", String::as_str);
         (*index, unknown_text("SKU", sku.as_str(), hint))

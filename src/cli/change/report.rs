@@ -67,10 +67,10 @@ impl QueueReport {
 
     /// Returns one object for a change that was typed, else a list.
     pub(super) fn to_json_output(&self, is_single: bool) -> CommandOutput {
-        let mut rows: Vec<Value> = self.rows.iter().map(|row| self.row_json(row)).collect();
-        let text = match rows.pop() {
-            Some(row) if is_single => pretty_json(&row),
-            row => pretty_json(&rows.into_iter().chain(row).collect::<Vec<_>>()),
+        let rows: Vec<Value> = self.rows.iter().map(|row| self.row_json(row)).collect();
+        let text = match rows.as_slice() {
+            [row] if is_single => pretty_json(row),
+            rows => pretty_json(rows),
         };
         CommandOutput { text, exit_code: self.exit_code() }
     }
@@ -150,21 +150,14 @@ impl QueueReport {
     }
 
     fn exit_code(&self) -> u8 {
-        if self.wait.is_none() {
-            return 0;
-        }
-        let has = |states: &[ChangeState]| self.rows.iter().any(|row| states.contains(&row.state));
-        if has(&[ChangeState::Rejected, ChangeState::Cancelled]) {
-            4
-        } else if has(&[ChangeState::Held]) {
-            5
-        } else if !self.has_outstanding() {
-            0
-        } else if self.has_daemon() {
-            EXIT_OUTSTANDING
-        } else {
-            7
-        }
+        let outstanding = if self.has_daemon() { EXIT_OUTSTANDING } else { 7 };
+        let code = |row: &ChangeSummary| match row.state {
+            ChangeState::Applied => None,
+            ChangeState::Rejected | ChangeState::Cancelled => Some(4),
+            ChangeState::Held => Some(5),
+            ChangeState::Pending | ChangeState::Sending | ChangeState::InDoubt => Some(outstanding),
+        };
+        self.rows.iter().filter_map(code).min().filter(|_| self.wait.is_some()).unwrap_or(0)
     }
 }
 

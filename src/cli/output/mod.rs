@@ -80,16 +80,20 @@ pub(super) fn print_error(text: &str) {
 }
 
 /// Phrases of the standard library and of crates in errors, each with an operator's words.
-const LIBRARY_PHRASES: [(&str, &str); 9] = [
+const LIBRARY_PHRASES: [(&str, &str); 13] = [
     ("invalid digit found in string", "write a whole number"),
     ("cannot parse integer from empty string", "write a whole number"),
     ("number too large to fit in target type", "the number is too large"),
     ("number too small to fit in target type", "the number is too small"),
     ("invalid float literal", "write a number"),
     ("invalid socket address syntax", "write an address such as 127.0.0.1:8399"),
+    ("invalid HTTP header name", "a header's name has letters, digits and dashes"),
     ("..=", " to "),
     ("Component error: ", ""),
+    ("error with configuration: ", ""),
     ("stream did not contain valid UTF-8", "it is no text in UTF-8"),
+    ("failed to lookup address information", "the name of the host is not known"),
+    ("provided string was not `true` or `false`", "write true or false"),
 ];
 
 /// Replaces the words of libraries, and leaves out the number of an error of the system, as in `(os error 2)`.

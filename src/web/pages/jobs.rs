@@ -5,7 +5,7 @@ use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
 use crate::present::ViewError;
-use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
+use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
 use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::access::PageNotice;
@@ -103,7 +103,7 @@ fn pause_list(request: &PageRequest, pauses: &[PauseRow]) -> Markup {
         @if pauses.is_empty() { p.empty { "No job is paused." } }
         @for pause in pauses {
             div.banner.note {
-                p { (sentence(&pause.to_text())) }
+                p { (sentence(&pause_text(pause))) }
                 (action_form(request, "/jobs", &html! {
                     input type="hidden" name="job" value=(pause.job);
                     (action_button("resume", &format!("End the pause of {}", pause.job)))
