@@ -66,7 +66,8 @@ pub(super) async fn run_and_take_over(
     print_text("the leader north was killed; the sales go on\n");
     let other_leads = async || Ok(leading_session(&store).await?.filter(|now| *now != first));
     let (sold, took_over) = tokio::join!(shop.run_for(open / 2), until("south led", other_leads));
-    (sold?, took_over?);
+    sold?;
+    took_over?;
     let takeover_ms = store.leader().await?.and_then(|leader| leader.takeover_ms).unwrap_or(0);
     tell(
         "south leads",
