@@ -4,8 +4,8 @@
 //! 400s and can wait. At the hard one every operation that was answered 400 within the day stops, in every lane. Calls
 //! in flight count towards it, because all of them may be answered 400.
 //!
-//! The throttle may come nevertheless, because of other software of the same consumer or a lost database. Then one
-//! read goes alone, and after its answer reads continue and writes wait for the end of the day.
+//! The throttle may come nevertheless, because of other software of the same consumer or a lost database. Then reads
+//! continue, the first of them alone as after any refusal of the account, and writes wait for the end of the day.
 
 use super::LimiterEvent;
 use super::instant::AdmissionWait;
@@ -22,21 +22,12 @@ const HARD_PERCENT: u64 = 80;
 #[derive(Debug, Default)]
 pub(super) struct BadRequestBudget {
     answers: VecDeque<(Moment, Operation)>,
-    exhausted: Option<ExhaustedBudget>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ExhaustedBudget {
-    pub(super) since: Moment,
-    /// True once a call granted later was answered.
-    pub(super) is_proved: bool,
+    /// Time of the platform's own throttle.
+    exhausted: Option<Moment>,
 }
 
 impl BadRequestBudget {
-    pub(super) fn from_persisted(
-        mut answers: Vec<(Moment, Operation)>,
-        exhausted: Option<ExhaustedBudget>,
-    ) -> Self {
+    pub(super) fn from_persisted(mut answers: Vec<(Moment, Operation)>, exhausted: Option<Moment>) -> Self {
         answers.sort_unstable();
         Self { answers: answers.into(), exhausted }
     }
@@ -58,23 +49,17 @@ impl BadRequestBudget {
         }
     }
 
-    /// Records the throttle: only reads for a day, and the first of them alone. Returns the end of that day.
+    /// Records the throttle: only reads for a day. Returns the end of that day.
     pub(super) fn mark_exhausted(&mut self, now: Moment) -> Moment {
-        self.exhausted = Some(ExhaustedBudget { since: now, is_proved: false });
+        self.exhausted = Some(now);
         now.plus(DAY)
-    }
-
-    pub(super) fn record_answered(&mut self, granted: Moment) {
-        if let Some(exhausted) = &mut self.exhausted {
-            exhausted.is_proved |= granted > exhausted.since;
-        }
     }
 
     pub(super) fn remove_expired(&mut self, now: Moment) {
         while self.answers.front().is_some_and(|(at, _)| at.plus(DAY) <= now) {
             self.answers.pop_front();
         }
-        self.exhausted = self.exhausted.filter(|exhausted| exhausted.since.plus(DAY) > now);
+        self.exhausted = self.exhausted.filter(|since| since.plus(DAY) > now);
     }
 
     /// Returns the answers of 400 in the last 24 h, as of the last sweep.
@@ -86,7 +71,7 @@ impl BadRequestBudget {
         self.answers.iter().copied()
     }
 
-    pub(super) fn exhausted_budget(&self) -> Option<ExhaustedBudget> {
+    pub(super) fn exhausted_since(&self) -> Option<Moment> {
         self.exhausted
     }
 
@@ -98,13 +83,10 @@ impl BadRequestBudget {
         in_flight: u32,
         a_day: u32,
     ) -> Result<(), AdmissionWait> {
-        if let Some(exhausted) = self.exhausted {
-            if operation.effect() == CallEffect::Write {
-                return Err(AdmissionWait::Until(exhausted.since.plus(DAY)));
-            }
-            if !exhausted.is_proved && in_flight > 0 {
-                return Err(AdmissionWait::Event);
-            }
+        if let Some(since) = self.exhausted
+            && operation.effect() == CallEffect::Write
+        {
+            return Err(AdmissionWait::Until(since.plus(DAY)));
         }
         let (count, (soft, hard)) = (self.bad_request_count(), thresholds(a_day));
         let pushes_stop = lane == Lane::Push && count >= soft;
@@ -186,26 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn an_exhausted_budget_lets_one_isolated_read_go_then_reads_and_writes_after_a_day() {
+    fn an_exhausted_budget_lets_reads_go_and_writes_after_a_day() {
         let mut budget = BadRequestBudget::default();
         budget.record_bad_request(READ, 500, hour(-1));
         budget.mark_exhausted(hour(0));
-        let polls = Operation::ListWarehouses;
-        let go = |budget: &BadRequestBudget, operation, in_flight| {
-            budget.check_call(operation, Lane::Operator, in_flight, 500)
-        };
-        assert_eq!(go(&budget, PUSH, 0), Err(AdmissionWait::Until(hour(24))));
-        assert_eq!(go(&budget, READ, 0), Err(AdmissionWait::Until(hour(23))), "it has answered 400");
-        assert_eq!(go(&budget, polls, 0), Ok(()));
-        assert_eq!(go(&budget, polls, 1), Err(AdmissionWait::Event), "the first goes alone");
-
-        budget.record_answered(hour(0));
-        assert_eq!(go(&budget, polls, 1), Err(AdmissionWait::Event), "that call was out before the throttle");
-        budget.record_answered(hour(1));
-        assert_eq!(go(&budget, polls, 1), Ok(()));
-        assert_eq!(go(&budget, PUSH, 1), Err(AdmissionWait::Until(hour(24))));
-
+        let go = |budget: &BadRequestBudget, operation| budget.check_call(operation, Lane::Operator, 1, 500);
+        assert_eq!(go(&budget, PUSH), Err(AdmissionWait::Until(hour(24))));
+        assert_eq!(go(&budget, READ), Err(AdmissionWait::Until(hour(23))), "it has answered 400");
+        assert_eq!(go(&budget, Operation::ListWarehouses), Ok(()));
         budget.remove_expired(hour(24));
-        assert_eq!(go(&budget, PUSH, 1), Ok(()));
+        assert_eq!(go(&budget, PUSH), Ok(()));
     }
 }

@@ -88,8 +88,6 @@ impl Admission {
         let admitted =
             matches!(outcome, QuotaOutcome::Answered | QuotaOutcome::BadRequest | QuotaOutcome::RefusedKey);
         if admitted {
-            self.bad_requests.record_answered(grant.granted_at);
-            self.adaptive_limit.record_answer(grant.granted_at);
             self.lockout.end_lockout();
             self.refused_since = self.refused_since.filter(|since| grant.granted_at <= *since);
         }
@@ -115,9 +113,9 @@ impl Admission {
             }
             QuotaOutcome::RateThrottled(wait) => {
                 events.extend(self.hold_account(HoldReason::Rate, wait, now));
-                self.refused_since = Some(at);
-                let own = self.settings.own_limit();
-                if self.adaptive_limit.record_throttle(reservations, own, granted_at, at) {
+                let is_again = self.refused_since.replace(at).is_some();
+                let counts = (reservations, self.settings.own_limit());
+                if self.adaptive_limit.record_throttle(counts, (granted_at, at), is_again) {
                     let (permille, limit) = (self.adaptive_limit.permille(at), self.current_limit(at));
                     events.push(LimiterEvent::LimitReduced { permille, limit, reservations });
                 }
@@ -136,6 +134,7 @@ impl Admission {
             }
             QuotaOutcome::BadRequestThrottled(wait) => {
                 events.extend(self.hold_account(HoldReason::BadRequests, wait, now));
+                self.refused_since = Some(at);
                 let until = now.to_timestamp(self.bad_requests.mark_exhausted(at));
                 events.push(LimiterEvent::BudgetExhausted { until });
             }

@@ -59,10 +59,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longest sleep between two admission checks. Tokio's timer stops while the machine is suspended, so a call
-/// that became admissible meanwhile is admitted at most this long after the wake-up.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacePayment {
     Paced,
@@ -213,13 +209,14 @@ struct QueueTicket<'a> {
 }
 
 impl QueueTicket<'_> {
-    /// Sleeps until notified, or until the time in `wait`, for at most [`SLEEP_MAX`].
+    /// Sleeps until notified, or until the time in `wait`, for at most a window. Tokio's timer stops while the machine
+    /// is suspended, so a call that became admissible meanwhile is admitted at most this long after the wake-up.
     async fn sleep_until_wake(&self, wait: AdmissionWait, now: Moment) {
         let notified = self.waiter.notify.notified();
         match wait {
             AdmissionWait::Event => notified.await,
             AdmissionWait::Until(due) => {
-                let sleep = due.duration_since(now).clamp(Duration::from_millis(1), SLEEP_MAX);
+                let sleep = due.duration_since(now).clamp(Duration::from_millis(1), QUOTA_WINDOW);
                 tokio::select! {
                     biased;
                     () = notified => {}

@@ -4,7 +4,7 @@
 
 use super::adaptive_limit::AdaptiveLimit;
 use super::admission::Admission;
-use super::bad_requests::{self, BadRequestBudget, ExhaustedBudget};
+use super::bad_requests::{self, BadRequestBudget};
 use super::hold::{Hold, HoldReason, HoldScope};
 use super::holds::ActiveHolds;
 use super::instant::DualInstant;
@@ -51,9 +51,8 @@ pub struct LimiterState {
     pub last_reduction: Option<(u32, Timestamp)>,
     /// Time of the last unexpected 429.
     pub guarded_since: Option<Timestamp>,
-    /// Time of the throttle for bad requests, and true if a call was answered since. If the flag is out of
-    /// date, one more call goes alone.
-    pub budget_exhausted: Option<(Timestamp, bool)>,
+    /// Time of the throttle for bad requests. After a start one call goes alone.
+    pub budget_exhausted: Option<Timestamp>,
 }
 
 impl Admission {
@@ -73,15 +72,13 @@ impl Admission {
             answered.push(if operation.is_some() { at.plus(admission.settings.quiet_time) } else { at });
         }
         admission.window = SlidingWindow::from_answers(answered);
-        let exhausted = stored
-            .budget_exhausted
-            .map(|(since, is_proved)| ExhaustedBudget { since: now.past_moment(since), is_proved });
+        let exhausted = stored.budget_exhausted.map(|since| now.past_moment(since));
+        admission.refused_since = exhausted;
         admission.bad_requests = BadRequestBudget::from_persisted(bad_requests, exhausted);
         admission.holds = ActiveHolds::from_persisted(&stored.holds, now);
         admission.adaptive_limit = AdaptiveLimit {
             last_reduction: stored.last_reduction.map(|(permille, at)| (permille, now.past_moment(at))),
             guarded_since: stored.guarded_since.map(|since| now.past_moment(since)),
-            is_proved: true,
         };
         admission.remove_expired(now.moment);
         admission
@@ -92,7 +89,7 @@ impl Admission {
         let answered = self.window.answered_times().map(PastReservation::Answered);
         let unanswered = self.slots.operations_in_flight().map(PastReservation::Unanswered);
         let limit = self.adaptive_limit;
-        let exhausted = self.bad_requests.exhausted_budget();
+        let exhausted = self.bad_requests.exhausted_since();
         PersistedState {
             reservations: answered.chain(unanswered).collect(),
             bad_requests: self.bad_requests.counted_answers().collect(),
@@ -100,7 +97,7 @@ impl Admission {
                 holds: self.holds.active_holds(now),
                 last_reduction: limit.last_reduction.map(|(permille, at)| (permille, now.to_timestamp(at))),
                 guarded_since: limit.guarded_since.map(|since| now.to_timestamp(since)),
-                budget_exhausted: exhausted.map(|budget| (now.to_timestamp(budget.since), budget.is_proved)),
+                budget_exhausted: exhausted.map(|since| now.to_timestamp(since)),
             },
         }
     }
@@ -140,7 +137,7 @@ impl LimiterState {
         let limit = AdaptiveLimit { last_reduction, ..AdaptiveLimit::default() };
         let share_permille = limit.permille(Moment(now.0));
         let reads_only_until =
-            self.budget_exhausted.map(|(since, _)| since.plus(DAY)).filter(|until| *until > now);
+            self.budget_exhausted.map(|since| since.plus(DAY)).filter(|until| *until > now);
         QuotaStatus { holds: holds.collect(), share_permille, reads_only_until }
     }
 }
@@ -183,7 +180,7 @@ mod tests {
         let state = LimiterState {
             holds: vec![hold(10, Some(60_000)), hold(70, Some(60_000)), hold(10, None)],
             last_reduction: Some((750, NOW.minus(MINUTE * 10))),
-            budget_exhausted: Some((NOW.minus(HOUR), false)),
+            budget_exhausted: Some(NOW.minus(HOUR)),
             ..LimiterState::default()
         };
         let status = state.quota_status(NOW);

@@ -66,7 +66,7 @@ fn fault_sql(code: FindingCode) -> String {
             ),
             "null",
         ),
-        Code::ReadsOnly => limiter("", &format!("[{now},true]")),
+        Code::ReadsOnly => limiter("", &now.to_string()),
         Code::BadRequests => "UPDATE exchange SET verdict = 'rejected', status = 400".into(),
         Code::Stale => "UPDATE job_state SET last_good_ms = 1 WHERE job = 'balances'".into(),
         Code::BackupOld => "UPDATE job_state SET enabled = TRUE, interval_ms = 86400000, last_good_ms = 1 \
