@@ -41,16 +41,13 @@ impl Client {
         Self { transport, clock }
     }
 
-    pub(crate) async fn send(&self, request: PlatformRequest) -> CallReply {
+    /// Sends the request, unless its check fails before the connection takes its body.
+    pub(crate) async fn send(&self, request: PlatformRequest, check: Option<SendCheck>) -> CallReply {
         let operation = request.operation;
-        let outcome = self.transport.send(request).await;
-        CallReply::from_outcome(operation, outcome, self.clock.now())
-    }
-
-    /// Sends the request as [`Client::send`] does, unless its check fails before the connection takes its body.
-    pub(crate) async fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> CallReply {
-        let operation = request.operation;
-        let outcome = self.transport.send_checked(request, check).await;
+        let outcome = match check {
+            Some(check) => self.transport.send_checked(request, check).await,
+            None => self.transport.send(request).await,
+        };
         CallReply::from_outcome(operation, outcome, self.clock.now())
     }
 }

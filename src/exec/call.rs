@@ -101,10 +101,8 @@ impl JobContext {
         BegunExchange { id, sent_at, sent_moment }: BegunExchange,
         request: PlatformRequest,
     ) -> AnsweredExchange {
-        let reply = match self.store.is_shared() {
-            true => self.client.send_checked(request, self.lateness_check(sent_moment)).await,
-            false => self.client.send(request).await,
-        };
+        let check = self.store.is_shared().then(|| self.lateness_check(sent_moment));
+        let reply = self.client.send(request, check).await;
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
         self.key_proofs.note_answer(reply.verdict);
         let limiter_events = permit.complete_call(limiter_outcome(&reply));

@@ -50,8 +50,8 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
 }
 
 pub(crate) fn balance_facts(decoded: DecodedAnswer<ProductBalance<'_>>) -> DecodedAnswer<BalanceFact<'_>> {
-    let DecodedAnswer { records, parked, page, messages } = decoded;
-    DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page, messages }
+    let DecodedAnswer { records, parked, page } = decoded;
+    DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page }
 }
 
 fn balance_fact(balance: ProductBalance<'_>) -> BalanceFact<'_> {

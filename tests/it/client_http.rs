@@ -103,7 +103,7 @@ impl Clock for Standing {
 }
 
 async fn judged(settings: &HttpSettings, request: PlatformRequest) -> CallReply {
-    Client::new(Arc::new(transport(settings)), Arc::new(Standing)).send(request).await
+    Client::new(Arc::new(transport(settings)), Arc::new(Standing)).send(request, None).await
 }
 
 fn write_request() -> PlatformRequest {

@@ -90,7 +90,7 @@ async fn exchanged(exchange: &Exchange, shop: &Shop, request: PlatformRequest) -
     let mut settings = HttpSettings::new(address);
     settings.application_id = expected.get("application-id").cloned();
     let transport = HttpTransport::new(&settings, &keys).unwrap();
-    let reply = Client::new(Arc::new(transport), Arc::new(Standing)).send(request).await;
+    let reply = Client::new(Arc::new(transport), Arc::new(Standing)).send(request, None).await;
     let received = served.join().unwrap();
     let title = &exchange.title;
     let first_line = format!("{} {} HTTP/1.1", exchange.request.method, exchange.request.target());

@@ -95,7 +95,10 @@ impl HttpTransport {
             check().map_err(|why| TransportError::unsent(FailureKind::Other, why))?;
         }
         let keys = self.key_values();
-        let request = self.build_request(request, &keys, check).map_err(|error| unsent_error(&error))?;
+        let request = self.build_request(request, &keys, check).map_err(|error| {
+            let what = format!("the request could not be built: {}", error_chain(&error));
+            TransportError::unsent(FailureKind::Other, what)
+        })?;
         let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
         let announced = answer.content_length().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = PlatformResponse {
@@ -177,11 +180,6 @@ fn retry_after(headers: &HeaderMap, keys: &[HeaderValue]) -> Option<String> {
     let mut value = headers.get(RETRY_AFTER)?.as_bytes().to_vec();
     mask_keys(&mut value, keys);
     Some(String::from_utf8_lossy(&value).into_owned())
-}
-
-fn unsent_error(error: &reqwest::Error) -> TransportError {
-    let what = format!("the request could not be built: {}", error_chain(error));
-    TransportError::unsent(FailureKind::Other, what)
 }
 
 fn error_before_head(error: &reqwest::Error) -> TransportError {

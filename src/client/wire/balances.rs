@@ -77,7 +77,7 @@ pub fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>,
     let what = "the product balances";
     let list = std::str::from_utf8(body).map_err(|error| MalformedBody::new(what, error))?;
     let (records, parked) = read_balances(what, list)?;
-    Ok(DecodedAnswer { records, parked, page: None, messages: Vec::new() })
+    Ok(DecodedAnswer { records, parked, page: None })
 }
 
 /// Reads the answer of *Get products by SKU or UPC*, an envelope.

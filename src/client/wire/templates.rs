@@ -1,6 +1,7 @@
 //! Listing templates: *Create listing template* and *List listing templates*.
 
-use super::codec::{decode_bare, decode_list, lenient};
+use super::codec::decode_list;
+use super::codec::lenient::{self, LenientObject};
 use super::{DecodedAnswer, MalformedBody, PageParams, WriteAnswer};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, StorefrontId};
@@ -27,7 +28,8 @@ pub(crate) fn create_listing_template(storefront: StorefrontId, body: &impl Seri
 
 /// Reads the answer of *Create listing template*, which has no envelope.
 pub(crate) fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, MalformedBody> {
-    decode_bare("the new listing template", body)
+    let read = serde_json::from_slice(body).map(|LenientObject(answer)| answer);
+    read.map_err(|error| MalformedBody::new("the new listing template", error))
 }
 
 /// Requests a page of a storefront's templates (*List listing templates*). With `name`,

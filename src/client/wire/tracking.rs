@@ -2,11 +2,12 @@
 //!
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
-use super::codec::{RequestEcho, decode_list, lenient};
-use super::{DecodedAnswer, MalformedBody, WriteOutcome};
+use super::codec::decode_list;
+use super::{DecodedAnswer, MalformedBody, WriteAnswer, WriteOutcome};
 use crate::client::PlatformRequest;
 use crate::model::{Operation, ShipmentId, ShipmentItemId};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// Tracking of one shipment. Dates are texts, sent as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,16 +48,8 @@ pub(crate) fn submit_tracking(submissions: &[TrackingSubmission]) -> PlatformReq
     PlatformRequest::new(Operation::SubmitTracking).with_json(&submissions)
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(crate) struct TrackingAnswer {
-    #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
-    request: Option<RequestEcho>,
-    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
-    was_successful: Option<bool>,
-    /// Reasons for a refusal, or remarks.
-    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
-    pub messages: Vec<String>,
-}
+/// The answer about one shipment, which holds no record.
+pub(crate) type TrackingAnswer = WriteAnswer<IgnoredAny>;
 
 impl TrackingAnswer {
     /// Returns the shipment of the echoed request. An answer without it matches no change.
@@ -64,8 +57,7 @@ impl TrackingAnswer {
         self.request.as_ref()?.shipment_id
     }
 
-    /// Returns the effect of the submission.
-    pub(crate) fn outcome(&self) -> WriteOutcome {
+    pub(crate) fn submission_outcome(&self) -> WriteOutcome {
         WriteOutcome::from_flag(self.was_successful, true)
     }
 }
@@ -110,7 +102,8 @@ mod tests {
             {"Request":{"ShipmentId":1.0,"LineItems":[]},"WasSuccessful":true,"Messages":null},
             {"Request":{"ShipmentId":2},"WasSuccessful":false,"Messages":["no such shipment"]},{"WasSuccessful":true},{}]}"#;
         let answers = decode_tracking_answers(body).unwrap().records;
-        let found: Vec<_> = answers.iter().map(|answer| (answer.shipment_id(), answer.outcome())).collect();
+        let found: Vec<_> =
+            answers.iter().map(|answer| (answer.shipment_id(), answer.submission_outcome())).collect();
         let expected = [
             (Some(ShipmentId(1)), WriteOutcome::Done),
             (Some(ShipmentId(2)), WriteOutcome::Refused),

@@ -126,11 +126,11 @@ pub(super) fn answer_outcomes(answer: &AnsweredExchange, entries: &[CallEntry<'_
         let (id, shipment) = (entry.id(), sent.shipment_id);
         let mut of_shipment = records.iter().filter(|record| record.shipment_id() == Some(shipment));
         Some(match (of_shipment.next(), of_shipment.next()) {
-            (Some(only), None) if only.outcome() == WriteOutcome::Done => {
+            (Some(only), None) if only.submission_outcome() == WriteOutcome::Done => {
                 let detail = format!("{} of shipment {shipment}", counted(sent.lines.len(), "item"));
                 ChangeOutcome::new(id, ChangeState::Applied, None, detail)
             }
-            (Some(only), None) if only.outcome() == WriteOutcome::Refused => {
+            (Some(only), None) if only.submission_outcome() == WriteOutcome::Refused => {
                 refusal_outcome(id, &only.messages)
             }
             _ => unmatched_outcome(id),

@@ -47,7 +47,7 @@ impl<'a> Envelope<'a> {
     }
 
     pub(crate) fn into_answer<T>(self, (records, parked): ReadRecords<T>) -> DecodedAnswer<T> {
-        DecodedAnswer { records, parked, page: self.pagination, messages: self.messages }
+        DecodedAnswer { records, parked, page: self.pagination }
     }
 
     pub(crate) fn is_failure(&self) -> bool {
@@ -113,7 +113,6 @@ pub struct DecodedAnswer<T> {
     pub records: Vec<T>,
     pub(crate) parked: Vec<ParkedRecord>,
     pub(crate) page: Option<PageInfo>,
-    pub messages: Vec<String>,
 }
 
 impl<T> DecodedAnswer<T> {

@@ -13,4 +13,4 @@ pub(super) use envelope::{ReadRecords, decode_list, decode_list_once, read_recor
 pub(crate) use request::PageParams;
 pub(crate) use write_answer::WriteAnswer;
 pub(crate) use write_answer::WriteOutcome;
-pub(super) use write_answer::{RequestEcho, decode_bare, decode_enveloped};
+pub(super) use write_answer::decode_enveloped;

@@ -77,16 +77,6 @@ impl<T> WriteAnswer<T> {
     }
 }
 
-/// Reads a body that is itself a per-item result.
-pub(crate) fn decode_bare<'a, T: Deserialize<'a>>(
-    what: &'static str,
-    body: &'a [u8],
-) -> Result<WriteAnswer<T>, MalformedBody> {
-    let LenientObject(answer) =
-        serde_json::from_slice(body).map_err(|error| MalformedBody::new(what, error))?;
-    Ok(answer)
-}
-
 /// Reads an envelope whose `data` is the result `R`. Without one, the envelope's status may still refuse.
 pub(crate) fn decode_enveloped<'a, R: Deserialize<'a> + Into<WriteAnswer<T>>, T>(
     what: &'static str,
