@@ -56,13 +56,7 @@ impl KeyProbe {
         if self.refusal.is_some() {
             return;
         }
-        if self.source.needs_restart() {
-            tracing::warn!(
-                event = event::DAEMON_WARNING,
-                "the keys are copies made at the start (systemd credentials, environment): after you replace \
-                 the key, `sudo systemctl restart` applies it"
-            );
-        }
+        warn_of_copied_keys(&self.source);
         let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
         let probe_at = now + delays.next().unwrap_or(RETRY_PAUSE);
         self.refusal = Some(RefusalState { delays, probe_at, read_at: now + RETRY_PAUSE, probing: None });
@@ -170,6 +164,16 @@ impl KeyProbe {
             context.key_proofs.forget_refusal();
         }
         Ok(is_new)
+    }
+}
+
+pub(super) fn warn_of_copied_keys(source: &KeySource) {
+    if source.needs_restart() {
+        tracing::warn!(
+            event = event::DAEMON_WARNING,
+            "the keys are copies made at the start (systemd credentials, environment): after you replace the key, \
+             `sudo systemctl restart` applies it"
+        );
     }
 }
 

@@ -200,7 +200,8 @@ impl Lead {
             store,
             config,
             clock,
-            name: DaemonName::from_lock(lock).map_err(|source| lock_error(store, source))?,
+            name: DaemonName::from_lock(lock)
+                .map_err(|source| LockError::File { path: store.path().to_owned(), source })?,
             watch: LeaderWatch::default(),
             looks: Looks::default(),
             stands_by_for: None,
@@ -271,10 +272,6 @@ fn log_taken(session: i64, before: &LeaderRow, silent: Option<Duration>) {
         ),
         None => tracing::info!(event = event::LEAD_TAKEN, session, "this tallyd leads now; no other did"),
     }
-}
-
-fn lock_error(store: &Store, source: std::io::Error) -> StartError {
-    LockError::File { path: store.path().to_owned(), source }.into()
 }
 
 /// Heartbeat of a leader, ended on drop; by default there is none.

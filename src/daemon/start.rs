@@ -264,13 +264,7 @@ impl Daemon {
                 "{keys}: changed, but in force only after `sudo systemctl restart`"
             );
         }
-        if config.service.keys.needs_restart() {
-            tracing::warn!(
-                event = event::DAEMON_WARNING,
-                "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
-                 `sudo systemctl restart` applies it"
-            );
-        }
+        key_probe::warn_of_copied_keys(&config.service.keys);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
 use super::finding::{Finding, FindingCode};
+use super::outbox::LATE_AFTER;
 use super::{HealthInputs, is_paused};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
 use crate::store::{CallRow, HealthRows};
@@ -12,7 +13,6 @@ use std::time::Duration;
 const UNANSWERED_CALLS: (usize, Duration) = (3, Duration::from_secs(30));
 const UNACCEPTED_CALLS: (usize, Duration) = (10, Duration::from_secs(120));
 const FAILING_PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
-const FAILING_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) fn judge_calls(rows: &HealthRows, inputs: &HealthInputs) -> Vec<Finding> {
     let (now, least) = (inputs.now, if inputs.at_once { (1, Duration::ZERO) } else { UNANSWERED_CALLS });
@@ -75,7 +75,7 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
         return Vec::new();
     }
     let in_doubt = rows.changes.iter().any(|(state, count)| state == "in_doubt" && *count > 0);
-    let waits = rows.waiting.iter().any(|row| now.duration_since(Timestamp(row.since_ms)) >= FAILING_WAIT);
+    let waits = rows.waiting.iter().any(|row| now.duration_since(Timestamp(row.since_ms)) >= LATE_AFTER);
     if !(in_doubt || waits) {
         return Vec::new();
     }

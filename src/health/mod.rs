@@ -21,7 +21,7 @@ use crate::store::{
     EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow, Store,
     StoreError,
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Largest age of the last good backup. If the schedule leaves longer gaps, the
@@ -79,7 +79,7 @@ impl HealthReport {
     }
 
     pub(crate) fn is_paused(&self, job: &str) -> bool {
-        self.rows.pauses.iter().any(|pause| pause.job == job)
+        is_paused(&self.rows, job)
     }
 
     /// Returns the findings to show. Missing SKUs are counted elsewhere.
@@ -115,26 +115,24 @@ pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<Health
     let is_new =
         |session: LastSessionRow| inputs.now.duration_since(Timestamp(session.started_ms)) <= METRICS_MAX_AGE;
     let is_old = inputs.is_metrics_old && !report.rows.last_session.is_none_or(is_new);
-    let metrics = inputs.metrics_file.as_deref().filter(|_| is_old);
-    report.findings.extend(metrics.map(old_metrics));
-    report.findings.extend(store.foreign_position_file().as_deref().map(foreign_position));
+    let unwritten = |text: String, todo: String| Finding::new(FindingCode::FileUnwritten, 1, text, todo);
+    report.findings.extend(inputs.metrics_file.as_deref().filter(|_| is_old).map(|file| {
+        let file = file.display();
+        let todo =
+            "make its folder writable for tallyd (ReadWritePaths= in the unit) or empty `metrics.textfile`";
+        unwritten(
+            format!("the metrics file {file} cannot be written: tallyd runs, and it has no new one"),
+            todo.into(),
+        )
+    }));
+    report.findings.extend(store.foreign_position_file().as_deref().map(|file| {
+        let file = file.display();
+        let text = format!(
+            "{file} belongs to another user than the database, so a restored older copy may not be noticed"
+        );
+        unwritten(text, format!("sudo chown tallyd: {file}"))
+    }));
     Ok(report)
-}
-
-fn old_metrics(file: &Path) -> Finding {
-    let text =
-        format!("the metrics file {} cannot be written: tallyd runs, and it has no new one", file.display());
-    let todo =
-        "make its folder writable for tallyd (ReadWritePaths= in the unit) or empty `metrics.textfile`";
-    Finding::new(FindingCode::FileUnwritten, 1, text, todo)
-}
-
-fn foreign_position(file: &Path) -> Finding {
-    let file = file.display();
-    let text = format!(
-        "{file} belongs to another user than the database, so a restored older copy may not be noticed"
-    );
-    Finding::new(FindingCode::FileUnwritten, 1, text, format!("sudo chown tallyd: {file}"))
 }
 
 /// Returns the findings that keep a change queued just now from being sent, or a call from being answered, causes first.

@@ -21,7 +21,7 @@ use axum::http::{Request, Response, StatusCode};
 use sqlx::{Connection, SqliteConnection};
 
 use super::clock::SandboxClock;
-use super::faults::{FaultQueue, FaultTiming, InjectedFault};
+use super::faults::{FaultQueue, FaultTiming};
 use super::http::answer::{HandlerResult, SandboxAnswer, SandboxRefusal, json_response};
 use super::http::loose::loosen_answer;
 use super::http::request::OperationCall;
@@ -165,7 +165,10 @@ impl SandboxCore {
             (_, Some(instead)) => instead,
             (None, None) => self.handler_response(operation, call).await,
         };
-        cut_response(answer, &fault)
+        match fault.truncate.and_then(|truncate| truncate.kept_bytes(answer.body().len())) {
+            Some(keep) => SandboxAnswer::Cut { response: answer, keep },
+            None => SandboxAnswer::Full(answer),
+        }
     }
 
     async fn handler_response(&self, operation: &SandboxOperation, call: &OperationCall) -> Response<Bytes> {
@@ -196,12 +199,5 @@ fn operation_response(operation: &SandboxOperation, outcome: HandlerResult) -> R
             refused.to_exception_response()
         }
         Err(refused) => refused.to_response(),
-    }
-}
-
-fn cut_response(response: Response<Bytes>, fault: &InjectedFault) -> SandboxAnswer {
-    match fault.truncate.and_then(|truncate| truncate.kept_bytes(response.body().len())) {
-        Some(keep) => SandboxAnswer::Cut { response, keep },
-        None => SandboxAnswer::Full(response),
     }
 }
