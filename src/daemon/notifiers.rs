@@ -15,7 +15,6 @@ use crate::store::{StoreError, host_name};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 pub(super) struct Notifiers {
     settings: Arc<[NotifierSettings]>,
@@ -114,29 +113,14 @@ async fn deliver_all(
 ) -> Result<(), StoreError> {
     let database = context.store.account_binding().await?.database_name();
     let origin = NoticeOrigin { database, host: host_name() };
-    let mut deliveries: JoinSet<Result<(), StoreError>> = JoinSet::new();
+    // Pings go first, because a receiver of notices may hang until its time-out.
     for (notifier, is_well) in pings {
-        let sender = sender.clone();
-        deliveries.spawn(async move {
-            send_ping(&sender, &notifier, is_well).await;
-            Ok(())
-        });
+        send_ping(sender, &notifier, is_well).await;
     }
     for notifier in notifiers {
-        let (notifier, context) = (notifier.clone(), context.clone());
-        let (sender, origin) = (sender.clone(), origin.clone());
-        deliveries.spawn(async move {
-            let now = || context.now();
-            deliver_notices(&context.store, &notifier, (&sender, &origin), now).await.map(drop)
-        });
+        deliver_notices(&context.store, notifier, (sender, &origin), || context.now()).await?;
     }
-    let mut result = Ok(());
-    while let Some(ended) = deliveries.join_next().await {
-        if let Some(Err(error)) = super::join_result(ended) {
-            result = Err(error);
-        }
-    }
-    result
+    Ok(())
 }
 
 /// Sends a ping. A failure needs no warning, because the receiver raises the alarm.
