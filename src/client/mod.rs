@@ -1,8 +1,8 @@
 //! Client of the platform: the only module that knows its JSON over HTTP.
 //!
-//! A function of [`wire`] builds a call. [`Client::send`] sends the call once and classifies its outcome once, as a [`Verdict`]. A decoder of
-//! [`wire`] reads an accepted body. Nothing here retries, waits for quota or keeps state; the limiter and the
-//! jobs do, and they match the verdict, never a status code.
+//! A function of [`wire`] builds a call. [`Client::send`] sends the call once and classifies its outcome once, as
+//! a [`Verdict`]. A decoder of [`wire`] reads an accepted body. Nothing here retries, waits for quota or keeps
+//! state; the limiter and the jobs do, and they match the verdict, never a status code.
 //!
 //! [`run_aside`] does what may block, such as the read of a key's file, away from the runtime.
 //!
