@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::exec::JobContext;
 use crate::health::{DaemonState, Finding, FindingCode, HealthInputs, HealthReport, check_health};
 use crate::journal::RunOutcome;
+use crate::model::time::whole_millis;
 use crate::model::{Clock, Moment, Timestamp, counted};
 use crate::store::StoreError;
 use crate::telemetry::event;
@@ -124,7 +125,7 @@ impl HealthMonitor {
         if now.duration_since(since) < LOG_INTERVAL {
             return Ok(());
         }
-        let counts = context.store.call_counts(context.now().minus(LOG_INTERVAL)).await?;
+        let counts = context.store.call_intervals(context.now(), whole_millis(LOG_INTERVAL), 1).await?;
         let calls: i64 = counts.iter().map(|count| count.calls).sum();
         let throttled: i64 = counts.iter().map(|count| count.throttled).sum();
         let HourSummary { runs, failed, .. } = std::mem::take(&mut self.hour);

@@ -12,7 +12,7 @@ use crate::limiter::QUOTA_WINDOW;
 use crate::model::time::whole_millis;
 use crate::model::{JobKind, Lane, Operation, Timestamp};
 use crate::outbox::{ChangeKind, ChangeState};
-use crate::store::{JobHealthRow, Store, StoreError};
+use crate::store::{CallInterval, JobHealthRow, Store, StoreError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -70,7 +70,7 @@ pub(super) async fn collect_metrics(
     let help = "Duration of the last takeover; 0 if no other daemon led before.";
     page.write_gauge("tallyd_takeover_milliseconds", help, takeover_ms.unwrap_or(0));
     page.write_jobs(health);
-    page.write_quota(&store.call_counts_by_lane(now.minus(QUOTA_WINDOW).0).await?, limit, health);
+    page.write_quota(&store.call_intervals(now, whole_millis(QUOTA_WINDOW), 1).await?, limit, health);
     page.write_calls(calls);
     page.write_outbox(health, now);
     let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
@@ -202,14 +202,14 @@ impl MetricsPage {
         }
     }
 
-    fn write_quota(&mut self, used: &[(String, i64, i64)], limit: u32, health: &HealthReport) {
+    fn write_quota(&mut self, used: &[CallInterval], limit: u32, health: &HealthReport) {
         let calls = |lane: &Lane| {
-            let row = used.iter().find(|(name, ..)| name == lane.as_str());
-            (lane.as_str(), row.map_or(0, |(_, calls, _)| *calls))
+            let of_lane = used.iter().filter(|row| row.lane == lane.as_str());
+            (lane.as_str(), of_lane.map(|row| row.calls).sum())
         };
         let lanes = Lane::ALL.iter().map(calls);
         self.write_samples("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", "lane", lanes);
-        let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
+        let throttled = used.iter().map(|row| row.throttled).sum();
         self.write_gauge("tallyd_calls_throttled_last_minute", "Answers of 429 in the last 60 s.", throttled);
         self.write_gauge("tallyd_calls_limit", "Calls that tallyd may make in any 60 s.", limit.into());
         let help =

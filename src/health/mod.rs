@@ -15,7 +15,7 @@ pub(crate) use finding::FindingSeverity;
 pub use finding::{Finding, FindingCode};
 
 use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QUOTA_WINDOW, QuotaStatus};
-use crate::model::time::DAY;
+use crate::model::time::{DAY, whole_millis};
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
     EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow, Store,
@@ -139,7 +139,7 @@ pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<Health
 pub(crate) async fn find_obstacles(store: &Store, inputs: HealthInputs) -> Result<Vec<Finding>, StoreError> {
     let inputs = HealthInputs { at_once: true, ..inputs };
     let report = judge_store(store, store.obstacle_rows(inputs.now).await?, &inputs).await?;
-    let calls = store.call_counts(inputs.now.minus(QUOTA_WINDOW)).await?;
+    let calls = store.call_intervals(inputs.now, whole_millis(QUOTA_WINDOW), 1).await?;
     let used = quota_used(calls.iter().map(|count| count.calls).sum(), &report.quota, &inputs);
     let is_obstacle =
         |found: &Finding| found.code != FindingCode::Paused || found.subjects == [JobKind::Push.as_str()];

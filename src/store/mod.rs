@@ -99,7 +99,7 @@ pub(crate) use outbox::resolve::DecisionResult;
 pub use outbox::resolve::ResolutionEffect;
 pub use outbox::transitions::{ChangeOutcome, ClaimedChange};
 pub(crate) use outbox::window::OutboxWindow;
-pub(crate) use views::call_stats::CallCount;
+pub(crate) use views::call_stats::CallInterval;
 pub use views::call_stats::CallOutcomeCount;
 pub(crate) use views::change_history::CandidateShipment;
 pub use views::change_history::TransitionRow;
@@ -110,7 +110,7 @@ pub use views::health::HealthRows;
 pub(crate) use views::health::{
     CallRow, EndedRunRow, LastSessionRow, OTHER_ACCOUNT, RejectedRow, WaitingRow,
 };
-pub(crate) use views::pages::{CallInterval, ExchangeFilter, PAGE_ROWS, StockSelection};
+pub(crate) use views::pages::{ExchangeFilter, PAGE_ROWS, StockSelection};
 pub use views::pages::{StockFilter, StockPage, StockPageRow};
 pub use views::status::JobHealthRow;
 pub(crate) use views::status::{MirrorCounts, StockRow};

@@ -5,15 +5,18 @@ use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
 
-/// Calls of one priority class and operation.
+/// Calls of one lane and operation in one interval.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub(crate) struct CallCount {
+pub(crate) struct CallInterval {
+    /// Number of intervals between this one and now.
+    pub ago: i64,
     /// Code of the priority class (lane).
     pub lane: String,
     /// Operation, as the interface lists it.
     pub operation: String,
     pub calls: i64,
     pub throttled: i64,
+    pub bad_requests: i64,
 }
 
 /// Ended calls of one operation and outcome.
@@ -47,23 +50,17 @@ impl Store {
         Ok(last.map_or(0, |(ended,)| ended))
     }
 
-    /// Returns the calls since `since` by priority class and operation.
-    pub(crate) async fn call_counts(&self, since: Timestamp) -> Result<Vec<CallCount>> {
-        let sql = "SELECT lane, operation, count(*) AS calls, \
-                          count(*) FILTER (WHERE status = 429) AS throttled FROM exchange \
-                   WHERE sent_ms >= $1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
-        self.fetch_all(sql, (since.0,), "count the calls by operation").await
-    }
-
-    /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
-    pub(crate) async fn call_counts_by_minute(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>> {
-        let mut counts = vec![0; minutes];
-        for row in self.call_intervals(now, 60_000, i64::try_from(minutes).unwrap_or(i64::MAX)).await? {
-            let index = usize::try_from(row.ago).ok().and_then(|ago| minutes.checked_sub(ago + 1));
-            if let Some(minute) = index.and_then(|index| counts.get_mut(index)) {
-                *minute += u32::try_from(row.calls).unwrap_or(u32::MAX);
-            }
-        }
-        Ok(counts)
+    /// Returns the calls of the last `count` intervals of `interval_ms` before `now`.
+    pub(crate) async fn call_intervals(
+        &self,
+        now: Timestamp,
+        interval_ms: i64,
+        count: i64,
+    ) -> Result<Vec<CallInterval>> {
+        let sql = "SELECT ($1 - sent_ms) / CAST($2 AS BIGINT) AS ago, lane, operation, count(*) AS calls, \
+                          count(*) FILTER (WHERE status = 429) AS throttled, \
+                          count(*) FILTER (WHERE status = 400) AS bad_requests FROM exchange \
+                   WHERE sent_ms > $1 - $2 * CAST($3 AS BIGINT) AND sent_ms <= $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+        self.fetch_all(sql, (now.0, interval_ms, count), "count the calls of each interval").await
     }
 }

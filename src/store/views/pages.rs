@@ -3,10 +3,9 @@
 //! Each statement reads a bounded number of rows by an index, so that the last page of a million SKUs costs as much
 //! as the first. Pages follow each other by a key, not by a count.
 
-use crate::model::{OrderId, Timestamp, case_key};
+use crate::model::{OrderId, case_key};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{ExchangeRow, Result, Store};
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
 
@@ -74,20 +73,6 @@ pub(crate) struct ExchangeFilter {
     pub sku: Option<String>,
     /// Position before which the page begins.
     pub before: Option<i64>,
-}
-
-/// Calls of one lane and operation in one interval.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
-pub(crate) struct CallInterval {
-    /// Number of intervals between this one and now.
-    pub ago: i64,
-    /// Code of the priority class (lane).
-    pub lane: String,
-    /// Operation, as the interface lists it.
-    pub operation: String,
-    pub calls: i64,
-    pub throttled: i64,
-    pub bad_requests: i64,
 }
 
 impl Store {
@@ -220,32 +205,8 @@ impl Store {
         let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku, from);
         let rows: Vec<ExchangeRow> =
             self.fetch_all(AssertSqlSafe(sql), values, "read a page of exchanges").await?;
-        Ok(match usize::try_from(PAGE_ROWS).ok().filter(|full| rows.len() > *full) {
-            Some(full) => {
-                let page: Vec<ExchangeRow> = rows.into_iter().take(full).collect();
-                let next = page.last().map(|row| row.id);
-                (page, next)
-            }
-            None => {
-                let next = before.saturating_sub(SEARCHED_POSITIONS);
-                let is_last = filter.sku.is_some() || next <= 1;
-                (rows, (!is_last).then_some(next))
-            }
-        })
-    }
-
-    /// Returns the calls of the last `count` intervals of `interval_ms` before `now`.
-    pub(crate) async fn call_intervals(
-        &self,
-        now: Timestamp,
-        interval_ms: i64,
-        count: i64,
-    ) -> Result<Vec<CallInterval>> {
-        let sql = "SELECT ($1 - sent_ms) / CAST($2 AS BIGINT) AS ago, lane, operation, count(*) AS calls, \
-                          count(*) FILTER (WHERE status = 429) AS throttled, \
-                          count(*) FILTER (WHERE status = 400) AS bad_requests FROM exchange \
-                   WHERE sent_ms > $1 - $2 * CAST($3 AS BIGINT) AND sent_ms <= $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
-        self.fetch_all(sql, (now.0, interval_ms, count), "count the calls of each interval").await
+        let next = take_page(&mut rows).map(|row| row.id);
+        Ok((rows, next))
     }
 
     /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a

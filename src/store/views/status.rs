@@ -147,11 +147,4 @@ impl Store {
         let last: Vec<bool> = self.fetch_column(sql, (json_rows(&with_ids),), "read the last call").await?;
         Ok(last == [true])
     }
-
-    /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
-    pub async fn call_counts_by_lane(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>> {
-        let sql = "SELECT lane, count(*), count(*) FILTER (WHERE status = 429) FROM exchange \
-                   WHERE sent_ms >= $1 GROUP BY lane ORDER BY lane";
-        self.fetch_all(sql, (since_ms,), "count the calls").await
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::health::{Finding, FindingCode};
 use crate::model::Timestamp;
+use crate::present::call_budget::MINUTE_MS;
 use crate::present::change::STATE_ORDER;
 use crate::present::listing::{ListColumns, ListedSubject, age_cell, columns, sentence_cell, time_cell};
 use crate::store::{CallInterval, ChangeRow, MirrorCounts, UnitsAtRisk, UnitsTakenRow};
@@ -13,7 +14,6 @@ use axum::extract::State;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-const MINUTE_MS: i64 = 60_000;
 const NEEDING_MAX: u32 = 20;
 /// Lanes in the order of their parts in a bar, each with its class.
 pub(super) const LANES: [(&str, &str); 4] =
@@ -22,7 +22,6 @@ pub(super) const LANES: [(&str, &str); 4] =
 pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let status = web.status().await?;
     let now = web.now();
-    let calls = web.store.call_intervals(now, MINUTE_MS, 60).await?;
     let mut needing = Vec::new();
     for state in &STATE_ORDER[..3] {
         needing.extend(web.store.outbox_oldest(state.as_str(), None, None, 0, NEEDING_MAX).await?);
@@ -37,7 +36,7 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("changes", "Changes by state", &states(&status.health.rows.changes)))
             (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
             (live_part("ages", "Age of the data", &listing("Age of each job's data", &status.health.rows.jobs, "The daemon has never run on this database: start it.")))
-            (live_part("calls", "Calls of the last hour", &call_chart(&calls, 60, MINUTE_MS, status.call_budget.limit, now)))
+            (live_part("calls", "Calls of the last hour", &call_chart(&status.call_budget.calls, 60, MINUTE_MS, status.call_budget.limit, now)))
         }
     };
     Ok(respond(&request, "Overview", || status.to_json(), body))

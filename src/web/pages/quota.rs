@@ -1,7 +1,7 @@
 //! `/quota`: the calls of a day by lane and operation, the waits, the bad requests, and the schedules' demand.
 
 use super::home::call_chart;
-use crate::present::call_budget::{budget_sentences, lift_wait};
+use crate::present::call_budget::{CallSum, budget_sentences, lift_wait, sum_calls};
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::present::listing::{ListColumns, columns};
 use crate::present::status::StatusReport;
@@ -18,19 +18,12 @@ use std::sync::Arc;
 
 const INTERVAL_MS: i64 = 15 * 60_000;
 
-/// Calls, answers 429 and answers 400 by lane and operation.
-type CallSums<'a> = BTreeMap<(&'a str, &'a str), (i64, i64, i64)>;
-
 pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let status = web.status().await?;
     let now = web.now();
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;
     let demand = CallDemand::new(&web.config, EntriesToRead::count(&web.store, now).await?);
-    let mut sums = CallSums::new();
-    for row in &calls {
-        let sum = sums.entry((&row.lane, &row.operation)).or_default();
-        *sum = (sum.0 + row.calls, sum.1 + row.throttled, sum.2 + row.bad_requests);
-    }
+    let sums = sum_calls(&calls, |row| (row.lane.as_str(), row.operation.as_str()));
     let limit = status.call_budget.limit;
     let body = || {
         html! {
@@ -47,7 +40,7 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
         }
     };
     let data = || {
-        let sum = |(key, sum): (&(&str, &str), &(i64, i64, i64))| json!({"lane": key.0, "operation": key.1, "calls": sum.0, "throttled": sum.1, "bad_requests": sum.2});
+        let sum = |(key, sum): (&(&str, &str), &CallSum)| json!({"lane": key.0, "operation": key.1, "calls": sum.0, "throttled": sum.1, "bad_requests": sum.2});
         let intervals: &[CallInterval] = &calls;
         json!({"budget": status.call_budget.to_json(&status.health), "intervals": intervals,
                "last_24_h": sums.iter().map(sum).collect::<Vec<_>>()})
@@ -64,7 +57,7 @@ fn waits(request: &PageRequest, status: &StatusReport) -> Markup {
     }
 }
 
-fn sum_table(sums: &CallSums<'_>) -> Markup {
+fn sum_table(sums: &BTreeMap<(&str, &str), CallSum>) -> Markup {
     let rows = sums.iter().map(|((lane, operation), (calls, throttled, bad))| {
         columns! {
             "lane": lane, "operation": operation, "calls": calls, "answered 429": throttled,

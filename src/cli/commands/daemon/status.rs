@@ -48,10 +48,10 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
     if with_tables {
         let jobs = TextTable::of_rows(&report.health.rows.jobs);
         let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
-        let calls = report.call_budget.last_hour.iter().map(|row| {
+        let calls = report.call_budget.last_hour().into_iter();
+        let calls = calls.map(|((lane, operation), (calls, throttled, _))| {
             columns! {
-                "lane": row.lane, "operation": row.operation, "calls in the last hour": row.calls,
-                "answered 429": row.throttled,
+                "lane": lane, "operation": operation, "calls in the last hour": calls, "answered 429": throttled,
             }
         });
         let calls = TextTable::new(calls).to_text("no call in the last hour");
