@@ -34,8 +34,7 @@ impl AccountIdentity {
     pub(super) async fn verify_binding(&self, context: &JobContext) -> Result<(), StartError> {
         let binding = context.store.account_binding().await?;
         if !binding.is_compatible(&self.base_url, self.key_text()) {
-            let known = context.store.warehouse_list().await?;
-            let known: BTreeSet<WarehouseId> = known.into_iter().map(|row| WarehouseId(row.id)).collect();
+            let known: BTreeSet<WarehouseId> = context.store.warehouse_ids().await?.into_iter().collect();
             if !known.is_empty() && !self.lists_known_warehouse(context, &known).await? {
                 return Err(StartError::OtherAccount {
                     base_url: self.base_url.clone(),

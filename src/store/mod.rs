@@ -86,7 +86,6 @@ pub(crate) use mirror::stock_levels::PlannedStockLevel;
 pub(crate) use mirror::stock_levels::{StockLevelRow, StockLevelWrite};
 pub(crate) use mirror::tracked_orders::{OrderRow, OrderState, RequestedOrder};
 pub use mirror::tracked_skus::StalestProgress;
-pub(crate) use mirror::warehouses::WarehouseRow;
 pub use outbox::brake::BrakeTripRow;
 pub use outbox::changes::ChangeRow;
 pub(crate) use outbox::changes::{OpenChange, OutboxMark};

@@ -10,6 +10,7 @@ use crate::explain::{NearestName, nearest_skus};
 use crate::model::{OrderId, Sku, StockLevel, case_key, look_alike_key};
 use crate::outbox::ChangeBody;
 use crate::store::{Store, StoreError};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of unknown names from which on one sentence stands for all. No nearest one is searched for more SKUs, because
@@ -32,8 +33,7 @@ impl WarehouseNames {
     }
 
     pub(in crate::cli) async fn read(store: &Store) -> Result<Self, StoreError> {
-        let rows = store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
-        Ok(Self(rows.map(|row| (row.id, row.name)).collect()))
+        Ok(Self(store.warehouse_names().await?))
     }
 
     /// Returns the id of a warehouse that is named by its number or by its name, in any case.
@@ -137,10 +137,13 @@ pub(super) async fn inactive_warehouses(
 ) -> Result<Vec<String>, StoreError> {
     let named: BTreeSet<i64> =
         changes.iter().filter_map(|change| Some(change.stock_level()?.warehouse_id.0)).collect();
-    let off = store.warehouse_list().await?.into_iter().filter(|row| row.is_active == Some(false));
-    let named = off.filter(|row| named.contains(&row.id));
-    let warning = |id, name| format!("warning: warehouse {id} ({name}) is switched off at the platform");
-    Ok(named.map(|row| warning(row.id, row.name)).collect())
+    let off = store.warehouse_list().await?.into_iter().filter(|row| row["is_active"] == false);
+    let named = off.filter(|row| row["id"].as_i64().is_some_and(|id| named.contains(&id)));
+    let warning = |row: Value| {
+        let (id, name) = (&row["id"], row["name"].as_str().unwrap_or_default());
+        format!("warning: warehouse {id} ({name}) is switched off at the platform")
+    };
+    Ok(named.map(warning).collect())
 }
 
 async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usize, String)>, StoreError> {

@@ -100,9 +100,8 @@ impl CreateBody {
                 miscased_skus.into_iter().map(|(id, sku)| found(id, Some(sku))).collect()
             }
             CreatedThing::Warehouse(_) => {
-                let listed =
-                    store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
-                listed.map(|row| found(row.id, Some(row.name))).collect()
+                let listed = store.warehouse_names().await?;
+                listed.into_iter().map(|(id, name)| found(id, Some(name))).collect()
             }
             CreatedThing::Template(storefront, _) => {
                 let listed = store.template_names(*storefront).await?;

@@ -4,7 +4,7 @@
 //! appended before the facts change. The facts of listed records need no event.
 
 use super::stock_levels::{json_rows, json_rows_by_key};
-use crate::model::{ExchangeId, ShipmentId, StorefrontId, Timestamp};
+use crate::model::{ExchangeId, ShipmentId, StorefrontId, Timestamp, WarehouseId};
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -142,6 +142,57 @@ pub(super) fn upsert_records(table: &str, owner: &str, key: &str, columns: &str)
 }
 
 impl Store {
+    /// Returns the records of a list, also those that the platform no longer lists, in the order of two columns.
+    async fn listed_records(&self, table: &str, columns: &str) -> Result<Vec<Value>> {
+        let sql = format!(
+            "SELECT {columns}, strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
+             FROM {table} ORDER BY 1, 2"
+        );
+        self.fetch_objects(AssertSqlSafe(sql), (), "list the records of a list").await
+    }
+
+    pub(crate) async fn warehouse_list(&self) -> Result<Vec<Value>> {
+        let columns = "id, name, type, is_active, account_number, is_system_generated";
+        self.listed_records("warehouse", columns).await
+    }
+
+    pub(crate) async fn supplier_list(&self) -> Result<Vec<Value>> {
+        self.listed_records("supplier", "id, name, account_number, is_active, url AS supplier_url").await
+    }
+
+    pub(crate) async fn storefront_list(&self) -> Result<Vec<Value>> {
+        self.listed_records("storefront", "id, name, type, is_active, properties").await
+    }
+
+    /// Lists the listing templates of all storefronts.
+    pub(crate) async fn template_list(&self) -> Result<Vec<Value>> {
+        self.listed_records("listing_template", "storefront_id, id, name, body").await
+    }
+
+    /// Returns id and name of the warehouses that the platform lists.
+    pub(crate) async fn warehouse_names(&self) -> Result<Vec<(i64, String)>> {
+        let sql = "SELECT id, name FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
+        self.fetch_all(sql, (), "read the warehouses").await
+    }
+
+    /// Returns the ids of the warehouses that the platform lists.
+    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>> {
+        Ok(self.warehouse_names().await?.into_iter().map(|(id, _)| WarehouseId(id)).collect())
+    }
+
+    /// Returns the storefronts that the platform lists.
+    pub(crate) async fn storefront_ids(&self) -> Result<Vec<StorefrontId>> {
+        let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
+        self.fetch_column(sql, (), "read the storefronts").await
+    }
+
+    /// Returns id and name of the listing templates that the platform lists for a storefront.
+    pub(crate) async fn template_names(&self, of: StorefrontId) -> Result<Vec<(i64, Option<String>)>> {
+        let sql = "SELECT id, name FROM listing_template WHERE storefront_id = $1 AND missing_since_ms IS NULL \
+                   ORDER BY id";
+        self.fetch_all(sql, (of,), "read the listing templates of a storefront").await
+    }
+
     /// Returns the number of the list's known records that are not missing.
     pub(crate) async fn list_known_count(&self, list: PlatformList) -> Result<i64> {
         let ListTable { table, scope, owner, .. } = list.list_table();

@@ -4,7 +4,7 @@ use crate::model::Timestamp;
 use crate::present::ViewError;
 use crate::present::listing::{ListedSubject, age_cell};
 use crate::present::tracked::{parse_sku, track_skus};
-use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection, WarehouseRow};
+use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection};
 use crate::web::WebState;
 use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
@@ -13,7 +13,7 @@ use crate::web::layout::{
 use crate::web::request::{FormFields, PageRequest};
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) async fn show_stock(State(web): State<Arc<WebState>>, request: PageRe
     let skus: Vec<String> = page.rows.iter().map(|row| row.sku.to_string()).collect();
     let levels = if skus.is_empty() { Vec::new() } else { web.store.stock_list(&skus).await? };
     let mut warehouses = web.store.warehouse_list().await?;
-    warehouses.retain(|row| filter.warehouse.is_none_or(|only| row.id == only));
+    warehouses.retain(|row| filter.warehouse.is_none_or(|only| row["id"] == only));
     let now = web.now();
     let next_address = |next: &str| {
         let by = if is_by_name { "&by=name" } else { "" };
@@ -104,20 +104,22 @@ fn search_form(request: &PageRequest) -> Markup {
 }
 
 /// A row for each SKU, with a column for each warehouse.
-fn stock_table(page: &StockPage, levels: &[StockRow], warehouses: &[WarehouseRow], now: Timestamp) -> Markup {
+fn stock_table(page: &StockPage, levels: &[StockRow], warehouses: &[Value], now: Timestamp) -> Markup {
     let by_level: BTreeMap<(&str, i64), &StockRow> =
         levels.iter().map(|level| ((&*level.sku, level.warehouse_id), level)).collect();
-    let names = warehouses.iter().map(|row| format!("#{} ({})", row.name, row.id));
+    let name = |row: &Value| format!("#{} ({})", row["name"].as_str().unwrap_or_default(), row["id"]);
+    let names = warehouses.iter().map(name);
     let headings: Vec<String> =
         ["SKU".into(), "Name".into()].into_iter().chain(names).chain(["Age".into()]).collect();
     let row = |row: &StockPageRow| {
+        let level = |warehouse: &Value| by_level.get(&(&*row.sku, warehouse["id"].as_i64()?));
         let of_sku = levels.iter().filter(|level| level.sku == *row.sku);
         let oldest = of_sku.filter_map(|level| level.observed_at.as_deref()).min();
         html! {
             tr {
                 th scope="row" { (link(ListedSubject::Sku, &row.sku)) }
                 td { (cell(&row.name)) }
-                @for warehouse in warehouses { td.number { (quantity_cell(by_level.get(&(&*row.sku, warehouse.id)))) } }
+                @for warehouse in warehouses { td.number { (quantity_cell(level(warehouse))) } }
                 td {
                     @if row.missing_ms.is_some() { "missing since " (cell(&row.missing_ms.map(Timestamp))) }
                     @else { (cell(&age_cell(oldest, now))) }

@@ -4,7 +4,6 @@ use super::create::{self, TemplateCreateArgs, WarehouseCreateArgs};
 use crate::cli::context::CliContext;
 use crate::cli::output::columns;
 use crate::cli::{CommandResult, OutputArgs};
-use crate::model::StorefrontId;
 use crate::present::listing::time_cell;
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -78,8 +77,8 @@ pub(in crate::cli) async fn warehouse_command(
     let nothing = &none_text("warehouse", "warehouses");
     output.list(&context.open_store().await?.warehouse_list().await?, nothing, |row| {
         columns! {
-            "warehouse": row.id, "name": row.name, "type": row.kind, "active": row.is_active,
-            "account": row.account_number, "missing since": time_cell(row.missing_since.as_deref()),
+            "warehouse": row["id"], "name": row["name"], "type": row["type"], "active": row["is_active"],
+            "account": row["account_number"], "missing since": time_cell(row["missing_since"].as_str()),
         }
     })
 }
@@ -116,12 +115,14 @@ pub(in crate::cli) async fn template_command(
     command: TemplateCommand,
 ) -> CommandResult {
     let (storefront, output) = match command {
-        TemplateCommand::List { storefront, output } => (storefront.map(StorefrontId), output),
+        TemplateCommand::List { storefront, output } => (storefront, output),
         TemplateCommand::Create(args) => return create::queue_template_create(context, args).await,
     };
     let nothing = "no listing template is known yet; run `tallyd job run storefronts`, then `tallyd job run \
                    listing_templates`";
-    output.list(&context.open_store().await?.template_list(storefront).await?, nothing, |row| {
+    let mut templates = context.open_store().await?.template_list().await?;
+    templates.retain(|row| storefront.is_none_or(|only| row["storefront_id"] == only));
+    output.list(&templates, nothing, |row| {
         columns! {
             "template": row["id"], "storefront": row["storefront_id"], "name": row["name"],
             "characters": row["body"].as_str().map(|body| body.chars().count()),
