@@ -3,16 +3,15 @@
 use super::listing::{ListColumns, ListedRow, ListedSubject, columns, time_cell};
 use super::time_text;
 use crate::model::{OrderId, Timestamp};
-use crate::store::{AllocationRow, OrderRow, OrderState, ShipmentItemRow, Store, StoreError};
+use crate::store::{OrderRow, OrderState, Store, StoreError};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 pub(crate) struct OrderDetail {
     pub(crate) row: Option<OrderRow>,
-    /// Each line as the store gives it.
     pub(crate) lines: Vec<Value>,
-    pub(crate) allocations: Vec<AllocationRow>,
-    pub(crate) items: Vec<ShipmentItemRow>,
+    pub(crate) allocations: Vec<Value>,
+    pub(crate) items: Vec<Value>,
 }
 
 impl OrderDetail {
@@ -27,13 +26,11 @@ impl OrderDetail {
 
     pub(crate) fn to_json(&self) -> Value {
         let line = |line: &Value| {
-            let id = line["line_item_id"].as_i64();
-            let allocations = self.allocations.iter().filter(|row| Some(row.line_item_id) == id);
-            let shipped = self.items.iter().filter(|item| item.line_item_id == id);
-            let mut line = line.clone();
-            line["allocations"] = json!(allocations.collect::<Vec<_>>());
-            line["shipments"] = json!(shipped.collect::<Vec<_>>());
-            line
+            let is_of_line = |row: &&Value| row["line_item_id"] == line["line_item_id"];
+            let mut of_line = line.clone();
+            of_line["allocations"] = self.allocations.iter().filter(is_of_line).cloned().collect();
+            of_line["shipments"] = self.items.iter().filter(is_of_line).cloned().collect();
+            of_line
         };
         self.lines.iter().map(line).collect()
     }
@@ -49,6 +46,28 @@ impl OrderDetail {
             }
         };
         self.lines.iter().map(columns).collect()
+    }
+
+    pub(crate) fn allocation_list(&self) -> Vec<ListColumns> {
+        let columns = |row: &Value| {
+            columns! {
+                "line": row["line_item_id"], "sku": row["sku"], "quantity": row["quantity"],
+                "warehouse": row["warehouse_id"], "name": row["warehouse_name"],
+                "observed": time_cell(row["observed_at"].as_str()),
+            }
+        };
+        self.allocations.iter().map(columns).collect()
+    }
+
+    pub(crate) fn item_list(&self) -> Vec<ListColumns> {
+        let columns = |row: &Value| {
+            columns! {
+                "line": row["line_item_id"], "shipment": row["shipment_id"], "item": row["item_id"],
+                "quantity": row["quantity"], "shipped": row["is_shipped"], "confirmed": row["is_confirmed"],
+                "tracking": row["tracking_number"], "observed": time_cell(row["observed_at"].as_str()),
+            }
+        };
+        self.items.iter().map(columns).collect()
     }
 }
 
@@ -77,25 +96,5 @@ impl Serialize for OrderNow<'_> {
             "state": row.state(*now).as_str(), "stale": row.state(*now) == OrderState::Stale,
         })
         .serialize(to)
-    }
-}
-
-impl ListedRow for AllocationRow {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "line": self.line_item_id, "sku": self.sku, "quantity": self.quantity,
-            "warehouse": self.warehouse_id, "name": self.warehouse_name,
-            "observed": time_cell(Some(&self.observed_at)),
-        }
-    }
-}
-
-impl ListedRow for ShipmentItemRow {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "line": self.line_item_id, "shipment": self.shipment_id, "item": self.item_id,
-            "quantity": self.quantity, "shipped": self.is_shipped, "confirmed": self.is_confirmed,
-            "tracking": self.tracking_number, "observed": time_cell(Some(&self.observed_at)),
-        }
     }
 }

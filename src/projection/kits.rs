@@ -3,7 +3,8 @@
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, KitComponent, Product};
 use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
-use crate::store::{ComponentFact, KitPage, ProductFact, StoreError, WriteTransaction};
+use crate::store::{ProductFact, StoreError, WriteTransaction};
+use serde_json::{Value, json};
 
 /// Projects the components of a kit. Returns the number of new, changed or removed ones.
 pub(crate) async fn project_kit_components(
@@ -19,20 +20,17 @@ pub(crate) async fn project_kit_components(
     let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
     write.mirror_products(&products).await?;
-    let components: Vec<ComponentFact> = decoded.records.iter().map(component_fact).collect();
-    let is_complete = decoded.is_complete();
-    let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };
-    write.mirror_kit(&page).await
+    let components: Vec<Value> = decoded.records.iter().map(component_row).collect();
+    write.mirror_kit((exchange_id, observed_at), kit, &components, decoded.is_complete()).await
 }
 
-fn component_fact(component: &KitComponent) -> ComponentFact {
+/// Returns the columns of a kit's component.
+fn component_row(component: &KitComponent) -> Value {
     let product = component.product.as_ref();
-    ComponentFact {
-        component_id: component.id,
-        product_id: product.map(|product| product.id),
-        sku: product.map(|product| product.sku.clone()),
-        quantity: component.quantity_for_kit,
-    }
+    json!({
+        "component_id": component.id, "product_id": product.map(|product| product.id),
+        "sku": product.map(|product| &product.sku), "quantity": component.quantity_for_kit,
+    })
 }
 
 pub(super) fn product_fact(product: &Product) -> ProductFact {

@@ -3,7 +3,7 @@
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, LineAllocation, OrderLineItem, ShipmentItem};
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ShipmentId, Sku, Timestamp};
-use crate::store::{AllocationPage, OrderPage, StoreError, WriteTransaction};
+use crate::store::{OrderPage, StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
 /// Projects the lines of an order and discovers their SKUs. Returns the number of new or changed lines.
@@ -28,26 +28,21 @@ pub(crate) async fn project_allocations(
     write: &mut WriteTransaction,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
-    (order_id, line_item_id): (OrderId, LineItemId),
+    of_line: (OrderId, LineItemId),
     found: Option<&DecodedAnswer<LineAllocation>>,
 ) -> Result<(), StoreError> {
-    let page = AllocationPage {
-        exchange_id,
-        observed_at,
-        order_id,
-        line_item_id,
-        allocations: None,
-        is_complete: false,
+    let read = (exchange_id, observed_at);
+    let Some(decoded) = found else {
+        return write.mirror_allocations::<LineAllocation>(read, of_line, None).await;
     };
-    let Some(decoded) = found else { return write.mirror_allocations(&page).await };
     park_records(write, exchange_id, decoded).await?;
     if decoded.records.is_empty() && !decoded.parked.is_empty() {
         return Ok(());
     }
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
-    let (allocations, is_complete) = (Some(decoded.records.as_slice()), decoded.is_complete());
-    write.mirror_allocations(&AllocationPage { allocations, is_complete, ..page }).await
+    let found = (decoded.records.as_slice(), decoded.is_complete());
+    write.mirror_allocations(read, of_line, Some(found)).await
 }
 
 /// Projects a page of a shipment's items. Returns the number of new or changed items.

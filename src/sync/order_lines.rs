@@ -20,10 +20,12 @@ use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{LineItemId, Operation, OrderId, RunId, RunTrigger, counted};
 use crate::projection;
-use crate::store::{ALLOCATIONS_OF_ORDER_MAX, RequestedOrder, StoreError};
+use crate::store::{RequestedOrder, StoreError};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
+/// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
+const ALLOCATIONS_OF_ORDER_MAX: usize = 20;
 /// Most allocations asked for in one run. The next run continues.
 const ALLOCATIONS_MAX: usize = 200;
 /// Part of a minute's calls that one run spends on allocations at most, so that the orders are read again soon.
@@ -115,14 +117,12 @@ impl<'a> OrdersPass<'a> {
         let later = orders.closed.len().saturating_sub(most);
         let remark = (later > 0).then(|| format!("; {} left to later runs", counted(later, "closed order")));
         orders.closed.truncate(most);
-        let control = context.store.control_order(&self.named_skip).await?;
-        self.due.extend(control);
         for id in orders.named.into_iter().filter(|order| self.named_skip.contains(order)) {
             // Counts the order as quarantined in the summary.
             self.orders.may_read_now(OrderToRead { id, request: None });
         }
         let due = orders.open.into_iter().chain(orders.closed);
-        for order in due.filter(|order| Some(*order) != control) {
+        for order in due {
             if self.orders.may_read_now(OrderToRead { id: order, request: None }) {
                 self.due.push_back(order);
             }
@@ -138,7 +138,7 @@ impl<'a> OrdersPass<'a> {
             let line = UnreadAllocation(order, line);
             let (lowest, highest) = (LineItemId(i64::MIN), LineItemId(i64::MAX));
             let of_order = UnreadAllocation(order, lowest)..=UnreadAllocation(order, highest);
-            if self.lines_seen.range(of_order).count() >= ALLOCATIONS_OF_ORDER_MAX as usize {
+            if self.lines_seen.range(of_order).count() >= ALLOCATIONS_OF_ORDER_MAX {
                 continue;
             }
             if !self.lines_seen.insert(line) || !self.allocations.may_read_now(line) {

@@ -14,9 +14,8 @@ use crate::model::{
 use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::reconcile::ProductLack;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, ComponentFact, DatabaseLock, Durability, KitPage,
-    MonthlyReport, PlatformList, ProductFact, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite,
-    Store, UnparsedAnswer,
+    BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList,
+    ProductFact, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite, Store, UnparsedAnswer,
 };
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -1131,8 +1130,7 @@ async fn each_reason_is_cut_where_it_is_stored() {
     let long = "ä".repeat(1_000_000);
     let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
     write.exchange_end(id, &ExchangeEnd { message: Some(&long), ..ended(shelf.now) }).await.unwrap();
-    write.exchange_park(id, 0, &long, "{}").await.unwrap();
-    write.parked_name(id, 0, &long).await.unwrap();
+    write.exchange_park(id, 0, (&long, "{}"), Some(&long)).await.unwrap();
     write.quarantine_add(Operation::GetProductBalances, "SKU-1", &long, Timestamp(shelf.now)).await.unwrap();
     let summary = (RunOutcome::Partial, &*long);
     write.run_end(shelf.run, JobKind::Balances, summary.0, summary.1, Timestamp(shelf.now)).await.unwrap();
@@ -1177,17 +1175,8 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
         kind: None,
     };
     write.mirror_products(&[product(Some("a"), Some("1")), product(Some("b"), None)]).await.unwrap();
-    let component =
-        |quantity| ComponentFact { component_id: 1, product_id: None, sku: Some(sku("A")), quantity };
-    let components = [component(1.0), component(2.0)];
-    let kit = KitPage {
-        exchange_id: id,
-        observed_at: at,
-        kit: 7.into(),
-        components: &components,
-        is_complete: true,
-    };
-    write.mirror_kit(&kit).await.unwrap();
+    let component = |quantity: f64| json!({"component_id": 1, "sku": "A", "quantity": quantity});
+    write.mirror_kit((id, at), 7.into(), &[component(1.0), component(2.0)], true).await.unwrap();
     let item = |quantity: i64| json!({"item_id": 1, "line_item_id": 1, "quantity": quantity});
     let items = vec![item(1), item(2)];
     let (order_id, number, status, warehouse_id) = (None, None, None, None);

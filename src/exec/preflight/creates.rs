@@ -51,10 +51,7 @@ impl CreateBody {
             |seen: &TimedRead<Vec<FoundRecord>>, id: i64| seen.records.iter().any(|found| found.id == id);
         match &self.thing {
             CreatedThing::Product(sku) => {
-                let mut beside = store.witness_skus(std::slice::from_ref(sku)).await?;
-                if store.product_known_count(&beside).await?.0 == 0 {
-                    beside.clear();
-                }
+                let beside = store.witness_skus(std::slice::from_ref(sku)).await?;
                 preflight_product(self, sku, &beside, origin).await
             }
             CreatedThing::Warehouse(_) => {

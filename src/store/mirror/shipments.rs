@@ -10,9 +10,7 @@ use super::tracked_orders::QUIET_AFTER;
 use crate::model::{ExchangeId, OrderId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
-use serde::Serialize;
 use serde_json::Value;
-use sqlx_macros::FromRow;
 
 /// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
 #[derive(Clone, Debug)]
@@ -27,26 +25,6 @@ pub(crate) struct ShipmentFact {
     pub items: Vec<Value>,
     /// True if `items` holds all items of the shipment.
     pub is_complete: bool,
-}
-
-/// Shipment item, as `order show` prints it.
-#[derive(Clone, Debug, FromRow, Serialize)]
-pub(crate) struct ShipmentItemRow {
-    #[serde(skip)]
-    pub line_item_id: Option<i64>,
-    pub shipment_id: i64,
-    pub item_id: i64,
-    pub quantity: i64,
-    /// True if the item is shipped.
-    pub is_shipped: Option<bool>,
-    /// True if the storefront was informed.
-    pub is_confirmed: Option<bool>,
-    pub carrier_id: Option<i64>,
-    pub tracking_number: Option<String>,
-    /// Address of the carrier's tracking page.
-    pub tracking_url: Option<String>,
-    /// Time at which the platform last reported the item, RFC 3339.
-    pub observed_at: String,
 }
 
 impl Store {
@@ -88,12 +66,12 @@ impl Store {
         Ok((!items.is_empty()).then_some(items))
     }
 
-    /// Returns the shipment items of an order.
-    pub(crate) async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>> {
+    /// Returns the shipment items of an order, as `order show` prints them.
+    pub(crate) async fn shipment_items(&self, order: OrderId) -> Result<Vec<Value>> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = $1 ORDER BY shipment_id, item_id";
-        self.fetch_all(sql, (order.0,), "read the shipments of an order").await
+        self.fetch_objects(sql, (order.0,), "read the shipments of an order").await
     }
 }
 

@@ -7,7 +7,7 @@
 //! unshipped orders rose since its last read. Orders that a person names come first.
 
 use super::stock_levels::json_rows;
-use crate::model::{OrderId, Timestamp, time};
+use crate::model::{OrderId, Timestamp, code_enum, time};
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
 use std::time::Duration;
@@ -42,33 +42,20 @@ pub(crate) struct OrderRow {
     pub left: Option<i64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OrderState {
-    Unread,
-    /// The platform shows no line and never did: the id may be that of no order.
-    NoLines,
-    /// The last answer held none of its lines; a second answer must confirm that.
-    Empty,
-    /// All its lines are gone: the order was cancelled or emptied.
-    Emptied,
-    Closed,
-    /// Open without news for [`QUIET_AFTER`]: read daily.
-    Stale,
-    Open,
-}
-
-impl OrderState {
-    /// Returns the name in lists and `--json`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unread => "unread",
-            Self::NoLines => "no lines",
-            Self::Empty => "empty",
-            Self::Emptied => "emptied",
-            Self::Closed => "closed",
-            Self::Stale => "stale",
-            Self::Open => "open",
-        }
+code_enum! {
+    /// State of a tracked order; its code is the name in lists and `--json`.
+    pub(crate) enum OrderState {
+        Unread = "unread",
+        /// The platform shows no line and never did: the id may be that of no order.
+        NoLines = "no lines",
+        /// The last answer held none of its lines; a second answer must confirm that.
+        Empty = "empty",
+        /// All its lines are gone: the order was cancelled or emptied.
+        Emptied = "emptied",
+        Closed = "closed",
+        /// Open without news for [`QUIET_AFTER`]: read daily.
+        Stale = "stale",
+        Open = "open",
     }
 }
 
@@ -145,23 +132,6 @@ impl Store {
             queue.push(order);
         }
         Ok(due)
-    }
-
-    /// Returns a control order to read after an answer without lines, if no other order was read since.
-    ///
-    /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
-    /// tracked order that shows a line and is not among `without`.
-    pub(crate) async fn control_order(&self, without: &[OrderId]) -> Result<Option<OrderId>> {
-        let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
-                       JOIN tracked_order t ON t.order_id = o.id \
-                       WHERE o.id NOT IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) \
-                         AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
-                                     AND l.missing_since_ms IS NULL AND l.observed_ms IS NULL) \
-                       ORDER BY o.exchange_id DESC LIMIT 1) newest \
-                   WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
-                       JOIN tracked_order e ON e.order_id = l.order_id \
-                       WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
-        Ok(self.fetch_column(sql, (json_rows(without),), "find a control order").await?.pop())
     }
 
     /// Returns the order that was named last and is not among `without`.

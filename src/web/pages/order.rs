@@ -30,8 +30,8 @@ pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRe
         html! {
             p { "State: " (cell(&state)) }
             (live_part("lines", "Lines", &listing("Lines of the order", &detail.line_list(), "No line is known yet; the daemon reads the order with its next calls.")))
-            (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocations, "No allocation is known.")))
-            (live_part("shipments", "Shipments", &listing("Shipped items", &detail.items, "Nothing was shipped yet.")))
+            (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocation_list(), "No allocation is known.")))
+            (live_part("shipments", "Shipments", &listing("Shipped items", &detail.item_list(), "Nothing was shipped yet.")))
             (ship_form(&request, &detail.lines))
             (tracking_form(&request, &shipments))
         }

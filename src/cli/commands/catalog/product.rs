@@ -111,8 +111,8 @@ async fn show_components(context: &CliContext, sku: &str, output: OutputArgs) ->
     }
     output.list(&rows, "the platform returned no components of this kit", |row| {
         columns! {
-            "component": row.component_id, "sku": row.sku, "name": row.name, "product": row.product_id,
-            "per kit": row.quantity, "observed": time_cell(Some(&row.observed_at)),
+            "component": row["component_id"], "sku": row["sku"], "name": row["name"], "product": row["product_id"],
+            "per kit": row["quantity"].as_f64(), "observed": time_cell(row["observed_at"].as_str()),
         }
     })
 }

@@ -75,8 +75,8 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
             _ => TextTable::of_rows(&detail.line_list())
                 .to_text("no line of this order is known yet; check that it is tracked: tallyd order list"),
         };
-        let allocations = TextTable::of_rows(&detail.allocations).to_section();
-        text + &allocations + &TextTable::of_rows(&detail.items).to_section()
+        let allocations = TextTable::of_rows(&detail.allocation_list()).to_section();
+        text + &allocations + &TextTable::of_rows(&detail.item_list()).to_section()
     };
     Ok(output.render(|| detail.to_json(), text).into())
 }
