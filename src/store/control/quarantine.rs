@@ -3,6 +3,7 @@
 //! An entry is quarantined when a call that holds only this entry fails. It is released when such a call
 //! succeeds. The quarantine is no fact: a replay builds the same mirror without it.
 
+use crate::model::time::DAY;
 use crate::model::{Operation, RetryDelays, Timestamp, cut_reason};
 use crate::store::journal::event::ENTRY_RETRIED;
 use crate::store::{Result, Store, WriteTransaction};
@@ -29,9 +30,8 @@ pub(crate) struct QuarantineRow {
 impl QuarantineRow {
     /// Returns the time of the next attempt.
     pub(crate) fn next_try(&self) -> Timestamp {
-        let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or(usize::MAX);
-        let delay =
-            RetryDelays::quarantine_retry().nth(attempts.min(LONGEST_DELAY_AFTER)).unwrap_or_default();
+        let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or_default();
+        let delay = RetryDelays::quarantine_retry().nth(attempts).unwrap_or_default();
         Timestamp(self.tried_ms).plus(delay)
     }
 
@@ -41,19 +41,11 @@ impl QuarantineRow {
     }
 }
 
-/// Number of failures after which the delay no longer grows.
-const LONGEST_DELAY_AFTER: usize = 16;
-
-macro_rules! quarantine_rows {
-    () => {
-        "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine"
-    };
-}
-
 impl Store {
     /// Returns all quarantined entries, by operation and subject.
     pub(crate) async fn quarantine_list(&self) -> Result<Vec<QuarantineRow>> {
-        let sql = concat!(quarantine_rows!(), " ORDER BY operation, subject");
+        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine \
+                   ORDER BY operation, subject";
         self.fetch_all(sql, (), "read the quarantine").await
     }
 }
@@ -76,32 +68,28 @@ impl WriteTransaction {
 
     /// Makes an attempt due for an entry, under every operation; returns false if it is not quarantined.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool> {
-        let sql = concat!(quarantine_rows!(), " WHERE subject = $1");
-        let rows = self.fetch_all(sql, (subject,), "find a quarantined entry").await?;
-        if rows.is_empty() {
+        if self.quarantine_make_due((None, Some(subject)), at).await? == 0 {
             return Ok(false);
         }
-        self.event_append(at, ENTRY_RETRIED, subject, None).await?;
-        self.quarantine_make_due(&rows, at).await?;
-        Ok(true)
+        self.event_append(at, ENTRY_RETRIED, subject, None).await.map(|_| true)
     }
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
     pub(crate) async fn quarantine_retry_all(&mut self, operation: Operation, at: Timestamp) -> Result<()> {
-        let sql = concat!(quarantine_rows!(), " WHERE operation = $1");
-        let rows = self.fetch_all(sql, (operation.as_str(),), "find the quarantined entries").await?;
-        self.quarantine_make_due(&rows, at).await
+        self.quarantine_make_due((Some(operation.as_str()), None), at).await.map(drop)
     }
 
-    /// Dates the last attempts back by their delays.
-    async fn quarantine_make_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<()> {
-        for row in rows {
-            let tried = at.minus(row.next_try().duration_since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
-            let sql = "UPDATE quarantine SET tried_ms = $3 WHERE operation = $1 AND subject = $2";
-            let values = (&row.operation, &row.subject, tried);
-            self.execute(sql, values, "schedule an attempt for a quarantined entry").await?;
-        }
-        Ok(())
+    /// Dates the last attempts back by a day, which no delay exceeds, and returns the number of entries.
+    async fn quarantine_make_due(
+        &mut self,
+        (operation, subject): (Option<&str>, Option<&str>),
+        at: Timestamp,
+    ) -> Result<u64> {
+        let sql = "UPDATE quarantine SET tried_ms = CASE WHEN tried_ms < $3 THEN tried_ms ELSE $3 END \
+                   WHERE operation = coalesce(CAST($1 AS TEXT), operation) \
+                     AND subject = coalesce(CAST($2 AS TEXT), subject)";
+        let values = (operation, subject, at.minus(DAY));
+        self.execute_counting(sql, values, "schedule attempts for quarantined entries").await
     }
 
     /// Releases an entry and returns true if it was quarantined.
