@@ -8,15 +8,14 @@
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
 
-use super::connection::{self, BUSY_TIMEOUT};
+use super::connection::{BUSY_TIMEOUT, Connection};
 use super::error::SqlContext;
 use super::files::{GROUP_MODE, no_follow_options, parent_folder, resolve_path, sync_folder, with_suffix};
-use super::migrations;
 use super::table_rows::table_sums;
 use crate::model::{Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, Result, Store, StoreError};
 use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::sqlite::SqliteConnectOptions;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
@@ -67,17 +66,17 @@ impl Store {
         &self,
         partial: &Path,
         mut progress: impl FnMut(u64, u64) + Send,
-    ) -> Result<SqliteConnection> {
+    ) -> Result<Connection> {
         let mut gate = Some(self.begin_write(Durability::Normal).await?);
         let mut original = connect_file(self.path(), false).await?;
         let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
-        sqlx::query("BEGIN").execute(&mut original).await.context("begin a read transaction")?;
-        let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.context("begin a copy")?;
+        original.run("BEGIN").await.context("begin a read transaction")?;
+        let total = original.first_row(sql, ()).await.context("begin a copy")?;
+        let total = total.map_or(0, |(bytes,): (i64,)| bytes);
         let mut copying = connect_file(self.path(), false).await?;
         let into = partial.display().to_string();
         let mut copying = tokio::spawn(async move {
-            let done = sqlx::query("VACUUM INTO $1").bind(into).execute(&mut copying).await;
-            done.map(drop).context("write the copy")
+            copying.change("VACUUM INTO $1", (into,)).await.map(drop).context("write the copy")
         });
         loop {
             tokio::select! {
@@ -107,12 +106,10 @@ impl Store {
         at: Timestamp,
     ) -> Result<(PathBuf, Vec<(String, i64)>)> {
         let (database, copy) = (resolve_path(database), resolve_path(copy));
-        migrations::check_before_opening(&copy, BUSY_TIMEOUT).await?;
         let mut source = connect_file(&copy, true).await?;
         let partial = PartialCopy::create_file(&database)?;
         let into = partial.path.display().to_string();
-        let copied = sqlx::query("VACUUM INTO $1").bind(into).execute(&mut source).await;
-        copied.opening(&copy.as_path().into())?;
+        source.change("VACUUM INTO $1", (into,)).await.opening(&copy.as_path().into())?;
         let store = Self::open_unlocked(&partial.path).await?;
         let used = store.fetch_value("SELECT EXISTS (SELECT 1 FROM session)", (), "read the copy").await;
         if !used.unwrap_or(false) {
@@ -159,8 +156,8 @@ impl Store {
         let own = self.account_binding().await.map(|own| own.salt);
         let Ok(mut copy) = connect_file(path, true).await else { return false };
         let sql = "SELECT b.salt FROM account_binding b JOIN backup_marker m ON m.id = b.id";
-        let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
-        matches!((own, its), (Ok(own), Ok(Some(its))) if own == its)
+        let its: Result<Option<(Vec<u8>,)>, _> = copy.first_row(sql, ()).await;
+        matches!((own, its), (Ok(own), Ok(Some((its,)))) if own == its)
     }
 }
 
@@ -179,20 +176,20 @@ fn is_scheduled_copy(path: &Path) -> bool {
     name.map(shape) == Some(shape(&scheduled_copy_name(Timestamp(0))))
 }
 
-async fn connect_file(path: &Path, read_only: bool) -> Result<SqliteConnection> {
+async fn connect_file(path: &Path, read_only: bool) -> Result<Connection> {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
-    options.busy_timeout(Duration::from_secs(10)).connect().await.opening(&path.into())
+    let connected = options.busy_timeout(BUSY_TIMEOUT).connect().await;
+    connected.map(Connection::Sqlite).opening(&path.into())
 }
 
 /// Checks the copy, compares it with the original, and marks it.
 async fn verify_copy(
-    original: SqliteConnection,
+    mut original: Connection,
     partial: &Path,
     to: &Path,
     at: Timestamp,
 ) -> Result<VerifiedCopy> {
-    let mut original = connection::Connection::Sqlite(original);
-    let mut copy = connection::Connection::Sqlite(connect_file(partial, false).await?);
+    let mut copy = connect_file(partial, false).await?;
     let sound: Option<(String,)> =
         copy.first_row("PRAGMA integrity_check(1)", ()).await.context("check the copy")?;
     if let Some((damage,)) = sound.filter(|(sound,)| sound != "ok") {

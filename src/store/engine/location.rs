@@ -55,15 +55,9 @@ impl From<PathBuf> for DatabaseLocation {
     }
 }
 
-impl From<&Path> for DatabaseLocation {
-    fn from(path: &Path) -> Self {
-        path.to_owned().into()
-    }
-}
-
-impl From<&PathBuf> for DatabaseLocation {
-    fn from(path: &PathBuf) -> Self {
-        path.clone().into()
+impl<P: AsRef<Path> + ?Sized> From<&P> for DatabaseLocation {
+    fn from(path: &P) -> Self {
+        path.as_ref().to_owned().into()
     }
 }
 

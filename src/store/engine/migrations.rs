@@ -4,16 +4,12 @@
 
 use super::connection::Connection;
 use super::error::SqlContext;
-use super::files::with_suffix;
 use super::leader::LeaderRow;
 use super::location::DatabaseLocation;
 use crate::store::{Result, Store, StoreError};
-use sqlx::migrate::{Migration, Migrator};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, SqlSafeStr as _};
-use std::path::Path;
+use sqlx::migrate::{MigrateError, Migration, Migrator};
+use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 /// SQLite's words for those of the shared files.
 const WORDS_OF_SQLITE: &[(&str, &str)] =
@@ -60,42 +56,17 @@ pub fn migrations_of(is_server: bool) -> Vec<(i64, String)> {
     migrations.iter().map(|one| (one.version, one.sql.as_str().to_owned())).collect()
 }
 
-/// Refuses a database of other migrations before a connection may write to it.
-///
-/// Without a log beside it, the file is read as immutable, because that creates no files and takes no locks.
-/// A file that cannot be read is left to the connection that opens it next; its error names the cause.
-pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<()> {
-    let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
-    if is_empty(path) {
-        return Ok(());
-    }
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .immutable(is_empty(&with_suffix(path, "-wal")))
-        .busy_timeout(busy)
-        .log_statements(tracing::log::LevelFilter::Trace);
-    let Ok(connection) = options.connect().await else { return Ok(()) };
-    let mut connection = Connection::Sqlite(connection);
-    let checked = check_applied(&mut connection, &path.into()).await;
-    // A failed close loses nothing, because nothing was written.
-    drop(connection.close().await);
-    checked.or_else(|error| match error {
-        StoreError::OtherSchema { .. } => Err(error),
-        _ => Ok(()),
-    })
-}
-
 impl Store {
-    /// Brings the schema up to date.
+    /// Brings the schema up to date. Fails with [`StoreError::OtherSchema`] if other migrations made it, before
+    /// anything is written.
     pub async fn migrate(&self) -> Result<()> {
         let failed = |source| StoreError::Migrate { database: self.location().clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
         let migrations = of_engine(&writer);
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
         // `Send`.
-        match &mut *writer {
-            Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await.map_err(failed),
+        let migrated = match &mut *writer {
+            Connection::Sqlite(writer) => migrations.run_direct(None, writer, false).await,
             Connection::Postgres(server) => {
                 let server = &mut server.connection;
                 let lock = "SELECT pg_advisory_lock(hashtextextended('tallyd ' || current_schema(), 0))";
@@ -105,13 +76,16 @@ impl Store {
                 let migrated = migrations.run_direct(None, &mut *server, false).await;
                 // If this fails, the connection is lost, and the lock with it.
                 drop(sqlx::query(unlock).execute(server).await);
-                migrated.map_err(failed)
+                migrated
             }
+        };
+        // A schema of other migrations has versions that this program does not know, too.
+        if let Err(MigrateError::VersionMissing(_) | MigrateError::VersionMismatch(_)) = migrated {
+            check_applied(&mut writer, self.location()).await?;
         }
+        migrated.map_err(failed)
     }
-}
 
-impl Store {
     /// Refuses to lead a server's schema that a newer version of tallyd made.
     pub(crate) fn refuse_newer_schema(&self, row: &LeaderRow) -> Result<()> {
         let known = OF_POSTGRES.iter().map(|migration| migration.version).max().unwrap_or_default();

@@ -112,7 +112,6 @@ pub async fn move_database(
         None => moved_mark::append_moved(&mut write, (from, to), at).await?,
     };
     let copied = ends.copy_all(&mut write.tx, target.connection(), &tables, &mut progress).await?;
-    target.check_sound(ends).await?;
     let position = write.fetch_value("SELECT position FROM journal_sequence", (), ACTION).await?;
     if mark.is_none() {
         moved_mark::refuse_writes(&mut write.tx, &tables, &sentence).await?;
@@ -166,7 +165,6 @@ impl MoveEnds<'_> {
             sums.push(self.copy_table(source, target, table, &mut replaced).await?);
         }
         copy_last_ids(source, target).await?;
-        analyze(target, tables).await?;
         target.run(AssertSqlSafe(triggers)).await.context(ACTION)?;
         for (done, (table, sum)) in tables.iter().zip(&sums).enumerate() {
             progress(tables.len() + done, steps);
@@ -269,18 +267,6 @@ impl MoveTarget {
         }
     }
 
-    /// Checks what SQLite did not check with each row. The file needs its name only after that.
-    async fn check_sound(&mut self, ends: MoveEnds<'_>) -> Result<()> {
-        let Self::File(connection, _) = self else { return Ok(()) };
-        connection.run("COMMIT").await.context(ACTION)?;
-        let sql = "SELECT (SELECT count(*) FROM pragma_foreign_key_check) = 0 \
-                   AND (SELECT group_concat(integrity_check) FROM pragma_integrity_check) = 'ok'";
-        match connection.first_row(sql, ()).await.context("check the copy")? {
-            Some((true,)) => Ok(()),
-            _ => Err(ends.refused("the copy is damaged; check the disk of the target")),
-        }
-    }
-
     /// Makes the target usable: first its position file, without which a start would take it for a copy.
     async fn publish(self, ends: MoveEnds<'_>, position: Position) -> Result<()> {
         let path = resolve_path(ends.to.path());
@@ -290,7 +276,8 @@ impl MoveTarget {
                 write.commit().await?;
                 store.close().await
             }
-            Self::File(connection, partial) => {
+            Self::File(mut connection, partial) => {
+                connection.run("COMMIT").await.context(ACTION)?;
                 connection.close().await.context("close the copy")?;
                 let opened = std::fs::set_permissions(&partial.path, Permissions::from_mode(GROUP_MODE));
                 opened.map_err(StoreError::of_file("set the permissions of", &partial.path))?;
@@ -307,15 +294,6 @@ async fn lock_tables(write: &mut WriteTransaction, tables: &[TableColumns]) -> R
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
         let sql = format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", names.join(", "));
         write.tx.run(AssertSqlSafe(sql)).await.context("lock the tables")?;
-    }
-    Ok(())
-}
-
-/// Tells a server's planner the sizes of the tables, which it would learn a minute later.
-async fn analyze(target: &mut Connection, tables: &[TableColumns]) -> Result<()> {
-    if let Connection::Postgres(_) = target {
-        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-        target.run(AssertSqlSafe(format!("ANALYZE {}", names.join(", ")))).await.context(ACTION)?;
     }
     Ok(())
 }

@@ -19,34 +19,25 @@ const DATABASE_MOVED: &str = "database.moved";
 impl Store {
     /// Fails with [`StoreError::Moved`] if the database moved away.
     pub(crate) async fn refuse_moved(&self) -> Result<()> {
-        refuse_moved_on(&mut *self.read_connection().await?).await
-    }
-
-    /// Does the same as [`Store::refuse_moved`] for a holder of the lock, which needs no reader before it leads.
-    pub(super) async fn refuse_moved_to_lead(&self) -> Result<()> {
-        refuse_moved_on(&mut *self.writer.acquire().await.context(ACTION)?).await
-    }
-}
-
-const ACTION: &str = "check if the database moved";
-
-async fn refuse_moved_on(connection: &mut Connection) -> Result<()> {
-    let marked = match connection {
-        Connection::Sqlite(_) => {
-            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'moved_insert_event')"
+        const ACTION: &str = "check if the database moved";
+        let mut connection = self.writer.acquire().await.context(ACTION)?;
+        let marked = match *connection {
+            Connection::Sqlite(_) => {
+                "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'moved_insert_event')"
+            }
+            Connection::Postgres(_) => {
+                "SELECT EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'moved' AND tgrelid = to_regclass('event'))"
+            }
+        };
+        if connection.first_row(marked, ()).await.context(ACTION)? != Some((true,)) {
+            return Ok(());
         }
-        Connection::Postgres(_) => {
-            "SELECT EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'moved' AND tgrelid = to_regclass('event'))"
-        }
-    };
-    if connection.first_row(marked, ()).await.context(ACTION)? != Some((true,)) {
-        return Ok(());
+        let sql = "SELECT detail->>'to', detail->>'sentence' FROM event WHERE kind = $1 \
+                   ORDER BY position DESC LIMIT 1";
+        let moved = connection.first_row(sql, (DATABASE_MOVED,)).await.context(ACTION)?;
+        let (to, sentence) = moved.ok_or(sqlx::Error::RowNotFound).context(ACTION)?;
+        Err(StoreError::Moved { to, sentence })
     }
-    let sql = "SELECT detail->>'to', detail->>'sentence' FROM event WHERE kind = $1 \
-               ORDER BY position DESC LIMIT 1";
-    let moved = connection.first_row(sql, (DATABASE_MOVED,)).await.context(ACTION)?;
-    let (to, sentence) = moved.ok_or(sqlx::Error::RowNotFound).context(ACTION)?;
-    Err(StoreError::Moved { to, sentence })
 }
 
 /// Appends the event of a move and returns the sentence of the mark.

@@ -86,7 +86,7 @@ impl Store {
         store.opened_files.push(held);
         // By the file that the path leads to, like the lock.
         store.position_file = Some(Arc::new(PositionFile::for_database(&resolve_path(store.path()))));
-        store.refuse_moved_to_lead().await?;
+        store.refuse_moved().await?;
         if !store.can_be_led().await? {
             store.migrate().await?;
         }
@@ -113,7 +113,6 @@ impl Store {
         let path = resolve_path(location.path());
         let failed = StoreError::of_opening(location);
         create_for_group(&path).map_err(|error| failed(error.into()))?;
-        migrations::check_before_opening(&path, opening.busy_timeout).await?;
         let options = connect_options(&path, true).busy_timeout(opening.busy_timeout);
         let mut store = Self::connect_file(path, options, opening).await?;
         let opened = FileId::from_path(store.path()).map_err(|error| failed(error.into()))?;
