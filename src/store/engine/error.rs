@@ -329,7 +329,7 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
         }
         "3D000" => "; create it, or correct `database.url`",
         // The sentence of a guard with this state tells what to do.
-        "42501" if refusal.routine() != Some("exec_stmt_raise") => {
+        "3F000" | "42501" if refusal.routine() != Some("exec_stmt_raise") => {
             "; grant the role the right, or run the SQL of `tallyd schema` as a superuser of the server"
         }
         "53100" => "; the disk of the server is full: free space; work continues by itself",
@@ -341,18 +341,11 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
 
 /// Returns advice for a database that cannot be opened.
 fn opening_advice(database: &DatabaseLocation, error: &sqlx::Error) -> &'static str {
-    if let Some(advice) = server_advice(error) {
-        return advice;
-    }
-    match (database.server(), failure(error)) {
+    match failure(error) {
         _ if is_missing_file(database, error) => {
             "; correct the file of `sslrootcert`, `sslcert` or `sslkey` in `database.url`"
         }
-        (Some(_), Some(Failure::Lost)) => {
-            "; check that the server runs and that this host reaches it, or correct `database.url`"
-        }
-        (Some(_), None) => "; correct `database.url` and the password, or the rights on the server",
-        (None, Some(Failure::Lost)) => FOLDER_ADVICE,
+        Some(Failure::Lost) if database.server().is_none() => FOLDER_ADVICE,
         _ => error_advice(error),
     }
 }
@@ -372,7 +365,8 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
         Some(Failure::Full) => "; the disk is full: free space; work continues by itself",
         Some(Failure::CannotOpen) => FOLDER_ADVICE,
         Some(Failure::Lost) => {
-            "; the server is away or ended the connection: tallyd connects again by itself"
+            "; the server is away or ended the connection, and tallyd connects again by itself: check that the server runs \
+             and that this host reaches it, or correct `database.url`"
         }
         Some(Failure::CommitUnknown) => {
             "; the next run, or the next start of tallyd, finds what was committed"

@@ -19,8 +19,8 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest duration of a look; a server that is slower is one that does not answer.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest duration of a look or a notification; a server that is slower is one that does not answer.
+pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Name of the daemons of one lock file, of which at most one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::error::SqlContext;
+use super::leadership::LOOK_TIMEOUT;
 use super::location::DatabaseLocation;
 use super::postgres_database::{Access, PostgresDatabase, in_connect_time};
 use super::watch;
@@ -14,12 +15,6 @@ use tokio::time::timeout;
 
 /// Oldest version whose SQL has all that the schema uses (`migrations/postgres`).
 const OLDEST_VERSION: i64 = 140_000;
-
-/// Time within which a notification of the server arrives.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Rounds in which both connections ask for their session. Other programs at a pooler may hide it in one round.
-const SESSION_ROUNDS: usize = 3;
 
 /// Difference of the clocks that does no harm.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
@@ -118,9 +113,6 @@ pub(super) async fn refuse_unusable(
                 .into(),
         ));
     }
-    if let Some(reason) = missing_right(&mut connection, server).await.opening(location)? {
-        return Err(refused(reason));
-    }
     // Nothing was written.
     drop(connection.close().await);
     Ok((version, role))
@@ -133,7 +125,11 @@ pub(super) async fn refuse_pooler(location: &DatabaseLocation, server: &Postgres
     let options = server.bare_options().opening(location)?;
     let mut one = in_connect_time(options.connect()).await.opening(location)?;
     let mut other = in_connect_time(options.connect()).await.opening(location)?;
-    if !have_own_sessions(&mut one, &mut other).await.opening(location)? {
+    let (first, second) = (session_id(&mut one).await, session_id(&mut other).await);
+    let (first, second) = (first.opening(location)?, second.opening(location)?);
+    // A pooler lends the session freed last, or the one freed first.
+    let again = (session_id(&mut other).await, session_id(&mut one).await);
+    if first == second || (again.0.opening(location)?, again.1.opening(location)?) != (second, first) {
         let reason = "a connection pooler between tallyd and the server gives each transaction another session, which \
                       breaks notifications and settings of a session: connect to the server itself, or use \
                       pool_mode = session";
@@ -151,43 +147,8 @@ pub(super) async fn connect(location: &DatabaseLocation, server: &PostgresDataba
     connector.connect().await.map(Connection::postgres).opening(location)
 }
 
-/// Returns false if a pooler lends the same session of the server to both connections, or changes it.
-async fn have_own_sessions(one: &mut PgConnection, other: &mut PgConnection) -> sqlx::Result<bool> {
-    let (first, second) = (session_id(one).await?, session_id(other).await?);
-    let mut have_own = first != second;
-    // A pooler lends the session freed last, or the one freed first.
-    for _ in 0..SESSION_ROUNDS {
-        have_own &= session_id(other).await? == second && session_id(one).await? == first;
-    }
-    Ok(have_own)
-}
-
 async fn session_id(connection: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
-}
-
-/// Returns the right that the user lacks, with the remedy.
-async fn missing_right(
-    connection: &mut Connection,
-    server: &PostgresDatabase,
-) -> sqlx::Result<Option<String>> {
-    let sql = "SELECT quote_ident(current_user), quote_ident(current_database()), quote_ident(CAST($1 AS TEXT)), \
-                      has_database_privilege(current_database(), 'CREATE'), \
-                      (SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1)";
-    let found: Option<(String, String, String, bool, Option<bool>)> =
-        connection.first_row(sql, (server.schema(),)).await?;
-    let Some((user, database, schema, may_create, is_owner)) = found else { return Ok(None) };
-    Ok(match (is_owner, may_create) {
-        (Some(true), _) | (None, true) => None,
-        (Some(false), _) => Some(format!(
-            "the role {user} does not own the schema {schema}, which the daemon creates and migrates: run \
-             `ALTER SCHEMA {schema} OWNER TO {user}` as its owner"
-        )),
-        (None, false) => Some(format!(
-            "there is no schema {schema} and the role {user} may not create one: run `CREATE SCHEMA {schema} \
-             AUTHORIZATION {user}` in the database {database} as its owner"
-        )),
-    })
 }
 
 async fn is_notified(connection: &mut Connection, server: &PostgresDatabase) -> bool {
@@ -195,5 +156,5 @@ async fn is_notified(connection: &mut Connection, server: &PostgresDatabase) -> 
     let sql = "SELECT pg_notify($1, $2) IS NULL";
     let sent: sqlx::Result<Option<(bool,)>> =
         connection.first_row(sql, (watch::CHANNEL, server.schema())).await;
-    sent.is_ok() && matches!(timeout(NOTIFICATION_TIMEOUT, listener.recv()).await, Ok(Ok(_)))
+    sent.is_ok() && matches!(timeout(LOOK_TIMEOUT, listener.recv()).await, Ok(Ok(_)))
 }
