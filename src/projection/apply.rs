@@ -8,7 +8,7 @@
 use crate::client::wire::{self, MalformedBody, ParsedRequest};
 use crate::journal::ExchangeOutcome;
 use crate::model::{ExchangeId, Operation, Position, Timestamp};
-use crate::projection::{self, ProjectionError};
+use crate::projection::{self, ProjectionError, project_list};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEntry, PlatformList, StoreError, WriteTransaction};
 use ExchangeOutcome::{NotSent, Refused, Rejected, Throttled};
 
@@ -57,7 +57,7 @@ pub(super) async fn apply_again(
     // Nothing of the answer is applied, and its records stay parked.
     for row in parked {
         let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-        write.exchange_park(id, record, &row.why, &row.raw).await?;
+        write.exchange_park(id, record, (&row.why, &row.raw), None).await?;
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn apply_answer(
             if let Ok(answer) = wire::decode_created_warehouse(body)
                 && let Some(warehouse) = answer.applied_record()
             {
-                projection::project_created_warehouse(write, id, warehouse).await?;
+                write.mirror_list(PlatformList::Warehouses, id, &[warehouse]).await?;
             }
         }
         _ => apply_read_answer(write, (id, at), body, parsed).await?,
@@ -185,20 +185,17 @@ async fn apply_read_answer(
             write.mirror_work_queue(id, at, &wire::decode_work_queue(body)?).await?;
         }
         ParsedRequest::Warehouses => {
-            let page = wire::decode_warehouses(body)?;
-            projection::project_list(write, id, PlatformList::Warehouses, &page).await?;
+            project_list(write, id, PlatformList::Warehouses, &wire::decode_warehouses(body)?).await?;
         }
         ParsedRequest::Suppliers => {
-            let page = wire::decode_suppliers(body)?;
-            projection::project_list(write, id, PlatformList::Suppliers, &page).await?;
+            project_list(write, id, PlatformList::Suppliers, &wire::decode_suppliers(body)?).await?;
         }
         ParsedRequest::Storefronts => {
-            let page = wire::decode_storefronts(body)?;
-            projection::project_list(write, id, PlatformList::Storefronts, &page).await?;
+            project_list(write, id, PlatformList::Storefronts, &wire::decode_storefronts(body)?).await?;
         }
         ParsedRequest::Templates(storefront) => {
             let page = wire::decode_listing_templates(body, *storefront)?;
-            projection::project_list(write, id, PlatformList::Templates(*storefront), &page).await?;
+            project_list(write, id, PlatformList::Templates(*storefront), &page).await?;
         }
         // Answers to writes: `apply_answer` projects those that bring facts.
         ParsedRequest::Quantities(_)

@@ -3,11 +3,9 @@
 use super::kits::product_fact;
 use super::orders::shipment_item_row;
 use super::project_balances;
-use crate::client::wire::{self, DecodedAnswer, ProductWarehouse, Shipment, Warehouse, WriteAnswer};
+use crate::client::wire::{self, DecodedAnswer, ProductWarehouse, Shipment, WriteAnswer};
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
-use crate::store::{
-    BalanceFact, BalancePage, PlatformList, ShipmentFact, StockLevelFact, StoreError, WriteTransaction,
-};
+use crate::store::{BalanceFact, BalancePage, ShipmentFact, StockLevelFact, StoreError, WriteTransaction};
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
@@ -95,14 +93,6 @@ pub(crate) async fn project_found_products(
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
     project_balances(write, exchange_id, observed_at, &found, &super::balance_facts(decoded)).await?;
     Ok(found)
-}
-
-pub(crate) async fn project_created_warehouse(
-    write: &mut WriteTransaction,
-    exchange_id: ExchangeId,
-    made: &Warehouse,
-) -> Result<(), StoreError> {
-    write.mirror_list(PlatformList::Warehouses, exchange_id, &[made]).await.map(drop)
 }
 
 fn level_balance(link: &ProductWarehouse) -> Option<StockLevelFact<'_>> {

@@ -24,8 +24,7 @@ mod writes;
 pub(crate) use apply::PROJECTION_VERSION;
 pub(crate) use balances::{balance_facts, project_balances};
 pub(crate) use creates::{
-    created_shipment, project_created_shipments, project_created_warehouse, project_found_products,
-    project_product, shipment_record,
+    created_shipment, project_created_shipments, project_found_products, project_product, shipment_record,
 };
 pub(crate) use kits::project_kit_components;
 pub(crate) use lists::project_list;
@@ -58,10 +57,8 @@ async fn park_records<T>(
     decoded: &DecodedAnswer<T>,
 ) -> Result<(), StoreError> {
     for record in &decoded.parked {
-        write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;
-        if let Some(subject) = record.subject() {
-            write.parked_name(exchange, record.index, &subject).await?;
-        }
+        let (why, subject) = ((&*record.why, &*record.raw), record.subject());
+        write.exchange_park(exchange, record.index, why, subject.as_deref()).await?;
     }
     if let Some(first) = decoded.parked.first() {
         tracing::warn!(

@@ -274,7 +274,7 @@ impl<'a> SnapshotInputs<'a> {
     /// Returns the fact of the stock level that a write may depend on.
     fn usable_fact(&self, level: &StockLevel, row: &StockLevelRow) -> StockLevelKnowledge {
         let own = self.own_reads.get(level).copied();
-        if row.was_requested && row.product_id.is_none() && row.twins > 1 {
+        if row.was_requested && row.product_id.is_none() && row.twin_skus.len() > 1 {
             return StockLevelKnowledge::AmbiguousSku(row.twin_skus.clone());
         }
         // A missing product may be back.

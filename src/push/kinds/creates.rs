@@ -15,7 +15,7 @@ use crate::model::ChangeId;
 use crate::outbox::{ChangeState, CreateBody, CreatedThing};
 use crate::projection;
 use crate::reconcile::creates::plan_create;
-use crate::store::{ChangeOutcome, StoreError, WriteTransaction};
+use crate::store::{ChangeOutcome, PlatformList, StoreError, WriteTransaction};
 use serde_json::json;
 
 pub(super) async fn plan_entry<'w>(
@@ -46,7 +46,7 @@ pub(super) async fn record_answer(
         },
         CreatedThing::Warehouse(_) => match created_record(id, wire::decode_created_warehouse(body)) {
             Ok(warehouse) => {
-                projection::project_created_warehouse(write, answer.id, &warehouse).await?;
+                write.mirror_list(PlatformList::Warehouses, answer.id, &[&warehouse]).await?;
                 Ok(warehouse.id.0)
             }
             Err(outcome) => Err(outcome),

@@ -82,12 +82,7 @@ impl Connection {
         sql: impl SqlSafeStr,
         values: impl SqlValues<'_>,
     ) -> sqlx::Result<Option<R>> {
-        match self {
-            Self::Sqlite(connection) => {
-                sqlx::query_as_with(sql, values.into_sqlite()?).fetch_optional(connection).await
-            }
-            Self::Postgres(_) => Ok(self.rows(sql, values).await?.into_iter().next()),
-        }
+        Ok(self.rows(sql, values).await?.into_iter().next())
     }
 
     /// Runs a text and returns the number of rows that its statements changed.
@@ -332,17 +327,6 @@ impl TransactionGuard {
         let position = Connection::commit(&mut self, notes_position).await?;
         self.0 = None;
         Ok(position)
-    }
-
-    /// Ends the transaction with a text whose last statement commits, and returns the rows of those before it.
-    pub(super) async fn commit_with<R: SqlRow>(
-        mut self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-    ) -> sqlx::Result<Vec<R>> {
-        let rows = self.rows(sql, values).await?;
-        self.0 = None;
-        Ok(rows)
     }
 }
 

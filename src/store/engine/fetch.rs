@@ -111,45 +111,4 @@ impl WriteTransaction {
     ) -> Result<u64> {
         self.tx.change(sql, values).await.context(action)
     }
-
-    /// Runs a text that ends with `COMMIT`, which saves a round trip to the connection's thread. Not for a
-    /// [`Durability::Full`](crate::store::Durability::Full) commit, whose position is noted in a file.
-    pub(in crate::store) async fn commit_with(
-        self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<()> {
-        self.commit_with_rows::<(i64,)>(sql, values, action).await.map(drop)
-    }
-
-    /// Runs a text as [`Self::commit_with`] does and returns the value of its first row.
-    pub(in crate::store) async fn commit_with_value<T>(
-        self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<T>
-    where
-        (T,): SqlRow,
-    {
-        let rows: Vec<(T,)> = self.commit_with_rows(sql, values, action).await?;
-        rows.into_iter().next().map(|(value,)| value).ok_or(sqlx::Error::RowNotFound).context(action)
-    }
-
-    async fn commit_with_rows<R: SqlRow>(
-        mut self,
-        sql: &'static str,
-        values: impl SqlValues<'_>,
-        action: &'static str,
-    ) -> Result<Vec<R>> {
-        if self.is_on_server() {
-            // A server takes the statements one by one in any case, and each of its commits is noted.
-            let rows = self.tx.rows(sql.trim_end_matches("; COMMIT"), values).await.context(action)?;
-            self.commit().await?;
-            return Ok(rows);
-        }
-        debug_assert!(!self.notes_position(), "a Full commit must note its position");
-        self.tx.commit_with(sql, values).await.context(action)
-    }
 }

@@ -42,11 +42,6 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Returns true if the commit's position goes into the position file.
-    pub(super) fn notes_position(&self) -> bool {
-        self.position_file.is_some()
-    }
-
     pub(super) fn is_on_server(&self) -> bool {
         matches!(*self.tx, Connection::Postgres(_))
     }

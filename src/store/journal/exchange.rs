@@ -4,7 +4,6 @@
 
 use crate::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
-use crate::store::engine::fetch::SqlValues;
 use crate::store::{Result, Store, WriteTransaction};
 use std::time::Duration;
 
@@ -26,21 +25,6 @@ macro_rules! next_position_and_body {
     };
 }
 
-/// SQL: inserts an exchange and returns its id, followed by `$end`.
-macro_rules! begin_exchange {
-    ($end:literal) => {
-        concat!(
-            next_position_and_body!(),
-            "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-             SELECT position, (SELECT id FROM body WHERE digest = $1), $4, $5, $6, $7, $8, $9, $10 \
-             FROM journal_sequence RETURNING id",
-            $end
-        )
-    };
-}
-
-const BEGIN_ACTION: &str = "store a call before it is sent";
-
 /// Values of a text with `next_position_and_body!`, from `$1`: digest, size and packed bytes of a body.
 type BodyValues = (Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
 
@@ -53,13 +37,6 @@ fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyV
     let packed = packed.transpose()?;
     let size = packed.as_ref().map(|body| i64::try_from(body.size).unwrap_or(i64::MAX));
     Ok((body.map(|body| body.digest.to_vec()), size, packed.map(|body| body.packed)))
-}
-
-fn begin_values<'a>(session_id: i64, begun: &'a ExchangeBegin<'_>) -> Result<impl SqlValues<'a>> {
-    let (digest, size, packed) = body_values(begun.body.map(DigestedBody::from), true)?;
-    let (run, sent_at, sent_moment) = (begun.run_id, begun.sent_at, begun.sent_moment);
-    let (operation, target, lane) = (begun.operation.as_str(), &*begun.target, begun.lane.as_str());
-    Ok((digest, size, packed, run, session_id, operation, target, lane, sent_at, sent_moment))
 }
 
 /// Call whose reservation in the quota may still count.
@@ -149,17 +126,27 @@ impl WriteTransaction {
         session_id: i64,
         begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId> {
-        self.fetch_value(begin_exchange!(""), begin_values(session_id, begun)?, BEGIN_ACTION).await
+        let sql = concat!(
+            next_position_and_body!(),
+            "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
+             SELECT position, (SELECT id FROM body WHERE digest = $1), $4, $5, $6, $7, $8, $9, $10 \
+             FROM journal_sequence RETURNING id"
+        );
+        let (digest, size, packed) = body_values(begun.body.map(DigestedBody::from), true)?;
+        let (run, sent_at, sent_moment) = (begun.run_id, begun.sent_at, begun.sent_moment);
+        let (operation, target, lane) = (begun.operation.as_str(), &*begun.target, begun.lane.as_str());
+        let values = (digest, size, packed, run, session_id, operation, target, lane, sent_at, sent_moment);
+        self.fetch_value(sql, values, "store a call before it is sent").await
     }
 
     /// Stores an exchange before it is sent, and commits; for reads, which claim nothing.
     pub async fn exchange_begin_and_commit(
-        self,
+        mut self,
         session_id: i64,
         begun: &ExchangeBegin<'_>,
     ) -> Result<ExchangeId> {
-        let values = begin_values(session_id, begun)?;
-        self.commit_with_value(begin_exchange!("; COMMIT"), values, BEGIN_ACTION).await
+        let id = self.exchange_begin(session_id, begun).await?;
+        self.commit().await.map(|()| id)
     }
 
     /// Returns true if the outcome of an exchange is stored.
@@ -218,26 +205,23 @@ impl WriteTransaction {
         Ok(())
     }
 
-    /// Parks a record that could not be read, with its exchange.
+    /// Parks a record that could not be read, with its exchange and the name with which an operator finds it at the
+    /// platform.
     pub(crate) async fn exchange_park(
         &mut self,
         id: ExchangeId,
         record: usize,
-        why: &str,
-        raw: &str,
+        (why, raw): (&str, &str),
+        subject: Option<&str>,
     ) -> Result<()> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
         let sql = "INSERT INTO parked (exchange_id, record, why, raw) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
         let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = $1";
-        self.execute(sql, (id.0,), "count a parked record").await
-    }
-
-    /// Stores the name of a parked record, with which an operator finds it at the platform.
-    pub(crate) async fn parked_name(&mut self, id: ExchangeId, record: usize, subject: &str) -> Result<()> {
+        self.execute(sql, (id.0,), "count a parked record").await?;
+        let Some(subject) = subject else { return Ok(()) };
         let sql = "INSERT INTO parked_subject (exchange_id, record, subject) VALUES ($1, $2, $3) \
                    ON CONFLICT DO NOTHING";
-        let record = i64::try_from(record).unwrap_or(i64::MAX);
         self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
     }
 

@@ -34,8 +34,7 @@ pub struct StockLevelRow {
     pub requested_moment: Option<Moment>,
     /// Manner in which the last answer lacked the product; `None`: it showed all of it.
     pub(crate) lack: Option<ProductLack>,
-    /// Number of other products with the same case key.
-    pub twins: i64,
+    /// SKU of each other product with the same case key.
     #[sqlx(json)]
     pub twin_skus: Vec<Sku>,
     /// True if the platform is proved not to return the product.
@@ -222,12 +221,9 @@ WITH stock_level AS (SELECT key AS ordinal, value->>0 AS spelling, CAST(value->>
 SELECT k.spelling, k.warehouse_id, k.product, p.sku, p.product_id_position, CASE WHEN o.alias_of IS NULL THEN o.product_id END AS product_id,
        o.read_batch_id IS NOT NULL AS was_requested, requested.exchange_id AS requested_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = requested.exchange_id) AS requested_moment, o.lack,
-       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
+       (SELECT json_group_array(n.sku) FROM (SELECT min(t.sku) AS sku FROM product t WHERE t.case_key = k.case_key
            AND t.product_id IS NOT NULL
-        AND t.alias_of IS NULL AND t.sku <> k.spelling) AS twins,
-       (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
-           AND t.product_id IS NOT NULL
-        AND t.alias_of IS NULL AND t.sku <> k.spelling) AS twin_skus,
+        AND t.alias_of IS NULL AND t.sku <> k.spelling GROUP BY t.product_id) n) AS twin_skus,
        o.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, b.quantity, b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
@@ -347,7 +343,7 @@ impl WriteTransaction {
     /// Fixes the base of counts without a recent one, and commits: it is the first read after the count's
     /// insertion, if it came within `max_base_age_ms` (docs/rules.md 1).
     pub async fn outbox_fix_bases_and_commit(
-        self,
+        mut self,
         read: ExchangeId,
         observed_at: Timestamp,
         max_base_age_ms: i64,
@@ -366,10 +362,9 @@ impl WriteTransaction {
                      AND CAST($2 AS BIGINT) - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= $3 \
                      AND (base_ms IS NULL OR base_ms = 0 OR (json_type(body, '$.seen') IS NULL \
                           AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > $3)) \
-                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = $2); \
-                   COMMIT";
-        let values = (read, observed_at, max_base_age_ms);
-        self.commit_with(sql, values, "fix the base of counts and commit what was read").await
+                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = $2)";
+        self.execute(sql, (read, observed_at, max_base_age_ms), "fix the base of counts").await?;
+        self.commit().await
     }
 }
 
@@ -387,8 +382,19 @@ mod tests {
             store.fetch_all(AssertSqlSafe(sql), ("[]", 0), "explain").await.unwrap();
         let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
         // The rows of the statement itself: stock levels, their spellings and facts, the newest session, the restores.
-        let small =
-            ["json_each", "CONSTANT", "k", "m", "h", "l", "newest", "session", "last_restore", "brake_trip"];
+        let small = [
+            "json_each",
+            "CONSTANT",
+            "k",
+            "m",
+            "n",
+            "h",
+            "l",
+            "newest",
+            "session",
+            "last_restore",
+            "brake_trip",
+        ];
         let is_whole = |step: &&&str| {
             let scanned = step.strip_prefix("SCAN ").and_then(|scan| scan.split(' ').next());
             step.contains("AUTOMATIC") || scanned.is_some_and(|scanned| !small.contains(&scanned))
