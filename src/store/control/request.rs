@@ -1,15 +1,12 @@
 //! Requests of a command beside the daemon, and their answers (docs/rules.md 19).
 //!
 //! The command inserts a row, waits, takes the answer and deletes the row. The daemon answers each row at
-//! most once. The row of a command that ended early is deleted with the first answer after [`RETENTION`].
+//! most once. The row of a command that ended early is deleted with the first answer after a day.
 
 use crate::model::Timestamp;
+use crate::model::time::DAY;
 use crate::store::{Result, Store, WriteTransaction};
 use sqlx_macros::FromRow;
-use std::time::Duration;
-
-/// Age after which a request is deleted; no command waits that long.
-const RETENTION: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ControlRequestRow {
@@ -47,7 +44,7 @@ impl WriteTransaction {
     pub(crate) async fn request_complete(&mut self, id: i64, answer: &str, at: Timestamp) -> Result<()> {
         let sql = "UPDATE request SET answered_at = $2, answer = $3 WHERE id = $1 AND answered_at IS NULL";
         self.execute(sql, (id, at.to_rfc3339(), answer), "reply to a control request").await?;
-        let (sql, before) = ("DELETE FROM request WHERE asked_at < $1", at.minus(RETENTION).to_rfc3339());
+        let (sql, before) = ("DELETE FROM request WHERE asked_at < $1", at.minus(DAY).to_rfc3339());
         self.execute(sql, (before,), "delete old control requests").await
     }
 

@@ -13,10 +13,7 @@ use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
 
 /// Tables of a replayed mirror at a position.
-#[derive(Debug)]
-pub(crate) struct MirrorSnapshot {
-    tables: Vec<(&'static str, PackedBody)>,
-}
+type MirrorTables = Vec<(&'static str, PackedBody)>;
 
 /// Snapshot in the journal, without its tables.
 #[derive(Clone, Copy, Debug, FromRow)]
@@ -37,7 +34,7 @@ fn snapshot_table_names() -> impl Iterator<Item = &'static str> {
 
 impl JournalReader {
     /// Takes a snapshot of a replayed mirror.
-    pub(crate) async fn take_snapshot(&mut self) -> Result<MirrorSnapshot> {
+    pub(crate) async fn take_snapshot(&mut self) -> Result<MirrorTables> {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
             let columns = TableColumns::read(&mut self.connection, name).await?.list();
@@ -45,7 +42,7 @@ impl JournalReader {
             let rows: LossyText = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
             tables.push((name, PackedBody::pack(String::from(rows).as_bytes())?));
         }
-        Ok(MirrorSnapshot { tables })
+        Ok(tables)
     }
 
     /// Returns the newest snapshot up to a position from which the journal is whole; `None`: its start.
@@ -96,7 +93,7 @@ impl WriteTransaction {
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
     pub(crate) async fn snapshot_store(
         &mut self,
-        snapshot: &MirrorSnapshot,
+        snapshot: &MirrorTables,
         at: Timestamp,
     ) -> Result<Position> {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
@@ -104,7 +101,7 @@ impl WriteTransaction {
                           coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), FALSE) \
                    FROM journal_sequence RETURNING position";
         let position: Position = self.fetch_value(sql, (at,), "store a snapshot").await?;
-        for (name, body) in &snapshot.tables {
+        for (name, body) in snapshot {
             let size = i64::try_from(body.size).unwrap_or(i64::MAX);
             let sql = "INSERT INTO snapshot_table (position, name, size, packed) VALUES ($1, $2, $3, $4)";
             self.execute(sql, (position, name, size, &body.packed), "store a table of a snapshot").await?;

@@ -4,23 +4,15 @@
 //! after the month's end make the month agreed. Views provide the columns.
 
 use super::stock_levels::{json_rows, json_rows_by_key};
-use crate::model::{ExchangeId, Month, Timestamp};
+use crate::model::{ExchangeId, Month, Timestamp, code_enum};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MonthlyReport {
-    /// *Get top-selling products by month*, over all storefronts.
-    TopSelling,
-    BusinessHealth,
-}
-
-impl MonthlyReport {
-    fn as_str(self) -> &'static str {
-        match self {
-            MonthlyReport::TopSelling => "top_selling",
-            MonthlyReport::BusinessHealth => "business_health",
-        }
+code_enum! {
+    pub(crate) enum MonthlyReport {
+        /// *Get top-selling products by month*, over all storefronts.
+        TopSelling = "top_selling",
+        BusinessHealth = "business_health",
     }
 }
 

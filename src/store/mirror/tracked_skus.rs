@@ -12,8 +12,9 @@ use sqlx::types::Json;
 /// Event of a SKU whose product a create in doubt proved to have created.
 pub(in crate::store) const SKU_DISCOVERED: &str = "sku.discovered";
 
-/// Number of rows per query in a full listing; between queries other reads can use the connection.
-const LISTING_PAGE: u32 = 1_000;
+/// Number of SKUs per query in a full listing; between queries other reads can use the connection. The view `stock`
+/// scans all pending changes each time.
+pub(in crate::store) const LISTING_PAGE: u32 = 4_000;
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
 use crate::store::engine::fetch::{self, Connection};
-use crate::store::engine::lossy_text::{LossyText, StoredBodyRow, body_columns};
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::outbox::window::OutboxWindow;
 use crate::store::{Result, Store};
@@ -20,11 +20,22 @@ pub(crate) struct ChangeContent {
     pub body: Result<ChangeBody, ChangeRejection>,
 }
 
+/// SQL: the body of a change as columns of [`ChangeContentRow`]; no text above `BODY_MAX_BYTES`.
+///
+/// The database reads the size without loading the text.
+macro_rules! body_columns {
+    () => {
+        "CASE WHEN octet_length(body) <= 262144 THEN body END AS body, \
+         CAST(octet_length(body) AS BIGINT) AS body_size"
+    };
+}
+pub(in crate::store) use body_columns;
+
 #[derive(FromRow)]
 struct ChangeContentRow {
     kind: LossyText,
-    #[sqlx(flatten)]
-    body: StoredBodyRow,
+    body: Option<LossyText>,
+    body_size: i64,
 }
 
 impl<'r, R: Row> FromRow<'r, R> for ChangeContent
@@ -33,7 +44,9 @@ where
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
         let row = ChangeContentRow::from_row(row)?;
-        let (kind, stored_body) = (String::from(row.kind), StoredBody::from(row.body));
+        let too_long = StoredBody::TooLong(row.body_size.unsigned_abs());
+        let stored_body = row.body.map_or(too_long, |body| StoredBody::Text(body.into()));
+        let kind = String::from(row.kind);
         Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
     }
 }
@@ -403,4 +416,12 @@ fn level_values(
 ) -> (String, ChangeId, ChangeId, ChangeId, ChangeId) {
     let late = window.late_urgent_after();
     (stock_level_names(levels), window.after, window.until, window.urgent_until, late)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_limit_in_the_queries_is_the_limit_of_bodies() {
+        assert!(body_columns!().contains(&format!("<= {} ", crate::outbox::BODY_MAX_BYTES)));
+    }
 }

@@ -1,9 +1,9 @@
 //! Changes in doubt: the request, the checks since, and the end of the doubt.
 
-use super::changes::ChangeContent;
+use super::changes::{ChangeContent, body_columns};
 use crate::model::{ChangeId, ExchangeId, Timestamp};
 use crate::outbox::ChangeState;
-use crate::store::engine::lossy_text::{LossyText, body_columns};
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;

@@ -2,11 +2,11 @@
 //!
 //! The open changes are found by their indexes, so that the usual list reads no history.
 
-use super::changes::{ChangeRow, calendar_goes_back, change_columns};
+use super::changes::{ChangeRow, body_columns, calendar_goes_back, change_columns};
 use crate::model::Timestamp;
 use crate::outbox::ChangeState;
 use crate::store::engine::fetch::SqlValues;
-use crate::store::engine::lossy_text::{LossyText, body_columns};
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use sqlx::AssertSqlSafe;

@@ -40,17 +40,6 @@ fn is_key_of_another(error: &sqlx::Error) -> bool {
     message.is_some_and(|message| message.contains("this key already names another change"))
 }
 
-/// SQL: moves the changes of parameter 1 that are in the state of parameter 2.
-macro_rules! transition {
-    () => {
-        "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
-        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
-        theirs = m.value->>'theirs', state_changed_ms = $3, \
-        settled_at = CASE WHEN m.value->>'to' IN ('applied', 'rejected', 'cancelled') THEN $4 END \
-    FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2"
-    };
-}
-
 impl Store {
     /// Returns the changes that are `sending`.
     pub(crate) async fn outbox_sending(&self) -> Result<Vec<ChangeId>> {
@@ -87,8 +76,7 @@ impl WriteTransaction {
         moves: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<u64> {
-        let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        let moved = self.execute_counting(transition!(), values, "move changes").await?;
+        let moved = self.outbox_transition_each(from, moves, at).await?.len() as u64;
         let took_effect =
             |m: &&ChangeOutcome| m.to == ChangeState::Applied || m.reason == Some(Reason::Landed);
         let applied: Vec<ChangeId> = moves.iter().filter(took_effect).map(|m| m.id).collect();
@@ -105,9 +93,14 @@ impl WriteTransaction {
         moves: &[ChangeOutcome],
         at: Timestamp,
     ) -> Result<BTreeSet<ChangeId>> {
+        let sql = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+                       reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
+                       theirs = m.value->>'theirs', state_changed_ms = $3, \
+                       settled_at = CASE WHEN m.value->>'to' IN ('applied', 'rejected', 'cancelled') THEN $4 END \
+                   FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2 \
+                   RETURNING id";
         let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
-        let moved =
-            self.fetch_column(concat!(transition!(), " RETURNING id"), values, "move changes").await?;
+        let moved = self.fetch_column(sql, values, "move changes").await?;
         Ok(moved.into_iter().collect())
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Read-only; a few queries for each stock level. The room `explain` makes the steps and their sentences.
 
-use crate::store::engine::lossy_text::{LossyText, body_columns};
+use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::outbox::changes::ChangeContent;
+use crate::store::outbox::changes::{ChangeContent, body_columns};
 use crate::store::{Result, Store};
 use sqlx_macros::FromRow;
 

@@ -152,35 +152,11 @@ const BLOCKER_REASON: &str = "(SELECT 'behind_' || b.state FROM outbox b \
       AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') \
     ORDER BY b.id LIMIT 1)";
 
-/// SQL: an id of the body of the change `o` as text, also if it is written as `28.0`. A program may have
-/// inserted a text or a number beyond 9e15 instead, which no cast may meet.
-macro_rules! body_id {
-    ($path:literal) => {
-        concat!(
-            "CASE WHEN json_type(o.body, '",
-            $path,
-            "') IN ('integer', 'real') THEN \
-                 CASE WHEN CAST(json_extract(o.body, '",
-            $path,
-            "') AS NUMERIC) BETWEEN -9e15 AND 9e15 \
-                 THEN CAST(CAST(CAST(json_extract(o.body, '",
-            $path,
-            "') AS NUMERIC) AS BIGINT) AS TEXT) END \
-             ELSE json_extract(o.body, '",
-            $path,
-            "') END"
-        )
-    };
-}
-
 /// SQL: subject under which the quarantine may hold the entry of the change `o`.
-const QUARANTINE_SUBJECT: &str = concat!(
-    "CASE o.kind WHEN 'shipment.create' THEN ",
-    body_id!("$.order_id"),
-    " WHEN 'tracking.submit' THEN ",
-    body_id!("$.shipment_id"),
-    " WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END"
-);
+const QUARANTINE_SUBJECT: &str = "CASE o.kind \
+    WHEN 'shipment.create' THEN CAST(json_extract(o.body, '$.order_id') AS TEXT) \
+    WHEN 'tracking.submit' THEN CAST(json_extract(o.body, '$.shipment_id') AS TEXT) \
+    WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END";
 
 /// SQL: the session of the newest run with a trigger other than `operator`. A command beside the
 /// schedule, such as `verify`, does not show that a daemon works.

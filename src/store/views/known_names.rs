@@ -16,13 +16,12 @@ impl Store {
             return Ok(None);
         }
         let keys: BTreeSet<String> = skus.iter().map(|sku| sku.case_key()).collect();
-        let sql = "SELECT DISTINCT case_key FROM product \
-                   WHERE case_key IN (SELECT atom FROM json_each($1)) AND product_id IS NOT NULL";
-        let read: Vec<String> = self.fetch_column(sql, (json_rows(&keys),), "find known SKUs").await?;
-        let sql = "SELECT sku FROM tracked_sku WHERE sku IN (SELECT atom FROM json_each($1))";
-        let tracked: Vec<LossyText> = self.fetch_column(sql, (json_rows(skus),), "find tracked SKUs").await?;
-        let tracked = tracked.into_iter().map(|sku| case_key(&String::from(sku)));
-        Ok(Some(read.into_iter().chain(tracked).collect()))
+        let sql = "SELECT sku FROM product \
+                   WHERE case_key IN (SELECT atom FROM json_each($1)) AND product_id IS NOT NULL \
+                   UNION SELECT sku FROM tracked_sku WHERE sku IN (SELECT atom FROM json_each($2))";
+        let values = (json_rows(&keys), json_rows(skus));
+        let known: Vec<LossyText> = self.fetch_column(sql, values, "find known SKUs").await?;
+        Ok(Some(known.iter().map(|sku| case_key(sku)).collect()))
     }
 
     /// Returns the case keys of those of these SKUs of which each product is a kit.

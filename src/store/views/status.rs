@@ -2,12 +2,10 @@
 
 use crate::model::{Operation, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
+use crate::store::mirror::tracked_skus::LISTING_PAGE;
 use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
-
-/// Number of SKUs per stock query, because the view scans all pending changes each time.
-const STOCK_PAGE: u32 = 4_000;
 
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub(crate) struct StockRow {
@@ -92,10 +90,10 @@ impl Store {
         let mut after = String::new();
         loop {
             let page: Vec<String> =
-                self.fetch_column(sql, (&after, i64::from(STOCK_PAGE)), "read the SKUs").await?;
+                self.fetch_column(sql, (&after, i64::from(LISTING_PAGE)), "read the SKUs").await?;
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(last);
-            if !each(self.stock_list(&page).await?) || page.len() < STOCK_PAGE as usize {
+            if !each(self.stock_list(&page).await?) || page.len() < LISTING_PAGE as usize {
                 return Ok(());
             }
         }
@@ -121,18 +119,6 @@ impl Store {
                           (SELECT count(*) FROM exchange) AS exchanges, (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
         self.fetch_one(sql, (), "read the mirror's counts").await
-    }
-
-    /// Returns the changed stock levels with the units that others added since the first read, or took if
-    /// negative: R − O now, less R − O then.
-    pub(crate) async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>> {
-        let sql = "SELECT sku, warehouse_id, moved FROM ( \
-                       SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \
-                           (SELECT past.quantity - past.own_delta FROM balance_history past \
-                            WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
-                            ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
-                       FROM balance b JOIN product p ON p.id = b.product) m WHERE moved <> 0";
-        self.fetch_all(sql, (), "read the units that others moved").await
     }
 
     /// Returns true if the platform refused the key at the last call whose answer tells.

@@ -7,9 +7,6 @@ use crate::store::{Result, Store};
 use serde::Serialize;
 use sqlx_macros::FromRow;
 
-/// Number of stock levels that are named.
-const NAMED: i64 = 10;
-
 /// Units that others took within 24 h between our read and our write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnitsAtRisk {
@@ -50,14 +47,14 @@ impl Store {
                    level AS MATERIALIZED ( \
                        SELECT product, warehouse_id, CAST(sum(units) AS BIGINT) AS units, max(seen_ms) AS seen_ms \
                        FROM taken GROUP BY product, warehouse_id), \
-                   most AS (SELECT * FROM level ORDER BY units DESC, product, warehouse_id LIMIT $2) \
+                   most AS (SELECT * FROM level ORDER BY units DESC, product, warehouse_id LIMIT 10) \
                    SELECT p.sku, m.warehouse_id, m.units, \
                           strftime('%Y-%m-%dT%H:%M:%fZ', m.seen_ms / 1000.0, 'unixepoch') AS seen_at, \
                           (SELECT CAST(sum(units) AS BIGINT) FROM level) AS total, \
                           (SELECT count(*) FROM level) AS affected \
                    FROM most m JOIN product p ON p.id = m.product ORDER BY m.units DESC, p.sku, m.warehouse_id";
-        let values = (now.minus(DAY), NAMED);
-        let rows: Vec<UnitsAtRiskRow> = self.fetch_all(sql, values, "read the units at risk").await?;
+        let rows: Vec<UnitsAtRiskRow> =
+            self.fetch_all(sql, (now.minus(DAY),), "read the units at risk").await?;
         let (units, affected) = rows.first().map_or((0, 0), |row| (row.total, row.affected));
         Ok(UnitsAtRisk { units, affected, stock_levels: rows.into_iter().map(|row| row.level).collect() })
     }

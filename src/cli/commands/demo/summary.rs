@@ -36,11 +36,6 @@ impl DemoStage<'_> {
         let count = |state| changes.iter().filter(|change| change.state == state).count();
         let (applied, cancelled) = (count(ChangeState::Applied), count(ChangeState::Cancelled));
         let different = self.count_differences().await?;
-        // Kits are left out, because their quantity follows from their components.
-        let levels = self.sandbox_stock().await?;
-        let moved = store.moved_by_others().await?.into_iter();
-        let moved: i64 =
-            moved.filter(|(sku, w, _)| levels.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
         let calls = sandbox.logged_calls();
         let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
         let counts = store.mirror_counts().await?;
@@ -59,7 +54,6 @@ impl DemoStage<'_> {
             ("stock levels that differ from the sandbox", different.to_string()),
             ("orders tracked", counts.orders.to_string()),
             ("units sold in the sandbox", sold.to_string()),
-            ("units that others took, by the mirror", (-moved).to_string()),
             ("changes applied", format!("{applied} of {}, {cancelled} cancelled", changes.len())),
             ("calls made", format!("{} of {} in {} s", calls.len(), 120, took.as_secs())),
             ("calls answered 429", throttled.to_string()),

@@ -33,8 +33,7 @@ impl Store {
         Ok((count.unsigned_abs(), has_others))
     }
 
-    /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;
-    /// without any, tracked ones.
+    /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked.
     ///
     /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of
     /// the latter that comes again shows that the platform leaves out records.
@@ -45,18 +44,6 @@ impl Store {
                      AND p.sku NOT IN (SELECT atom FROM json_each($1)) \
                      AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
                    ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT $3";
-        let shown = self.witness_skus_from(sql, beside).await?;
-        if !shown.is_empty() {
-            return Ok(shown);
-        }
-        let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                   WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT atom FROM json_each($1)) \
-                     AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
-                   ORDER BY t.sku LIMIT $3";
-        self.witness_skus_from(sql, beside).await
-    }
-
-    async fn witness_skus_from(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>> {
         let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
         let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
         let skus: Vec<String> = self.fetch_column(sql, values, "find witness SKUs").await?;
