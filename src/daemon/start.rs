@@ -335,16 +335,13 @@ async fn begin_session(
         tell_occurrence(&mut write, &config.notifiers, NoticeTopic::Daemon, (message, todo), now).await?;
     }
     write.commit().await?;
-    if let Some((from, projected_again)) = changed {
+    if let Some(from) = changed {
         let to = projection::PROJECTION_VERSION;
         tracing::info!(
             event = event::PROJECTION_CHANGED,
             from,
             to,
-            projected_again,
-            "projection version {to} continues after a snapshot of version {from}; {} with parked records \
-             projected again",
-            counted(projected_again, "exchange")
+            "projection version {to} continues after a snapshot of version {from}"
         );
     }
     if let Some(RollbackSign { description, .. }) = restored {

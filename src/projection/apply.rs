@@ -37,27 +37,6 @@ pub(super) async fn apply_entry(
             let (at, detail) = (Timestamp(event.at_ms), event.detail.as_deref());
             write.apply_event((Position(event.position), at), &event.kind, &event.subject, detail).await?;
         }
-        JournalEntry::Reapplied(ended, _) => apply_again(write, ended).await?,
-    }
-    Ok(())
-}
-
-/// Applies an exchange again whose parked records this version may understand.
-pub(super) async fn apply_again(
-    write: &mut WriteTransaction,
-    ended: &ExchangeDetail,
-) -> Result<(), ProjectionError> {
-    let (id, parsed) = (ExchangeId(ended.exchange.id), parse_request(ended)?);
-    let parked = write.parked_remove(id).await?;
-    match apply_answer(write, ended, &parsed).await {
-        Ok(()) => return Ok(()),
-        Err(ApplyError::Store(error)) => return Err(error.into()),
-        Err(ApplyError::Unreadable(_)) => {}
-    }
-    // Nothing of the answer is applied, and its records stay parked.
-    for row in parked {
-        let record = usize::try_from(row.record).unwrap_or(usize::MAX);
-        write.exchange_park(id, record, (&row.why, &row.raw), None).await?;
     }
     Ok(())
 }

@@ -3,21 +3,21 @@
 //! Recorded facts stay as they are. Rebuilding the mirror could derive other facts from old answers, and no
 //! fact changes without a read. The mirror is therefore copied into a snapshot. Only here a snapshot is a
 //! copy, because the old projection that could prove it is gone; prove it with `tallyd replay` before an
-//! upgrade. An event follows the snapshot, and the exchanges that it names, with parked records, are
-//! projected again. A replay starts at that snapshot and does the same.
+//! upgrade. An event follows the snapshot, and a replay starts there. A record that the last version could not read
+//! stays parked; the next answer with it brings the fact.
 
-use super::{JournalReplay, PROJECTION_VERSION, ProjectionError, apply};
+use super::{JournalReplay, PROJECTION_VERSION, ProjectionError};
 use crate::model::Timestamp;
 use crate::store::{DatabaseLocation, JournalReader, PROJECTION_CHANGED, Store, WriteTransaction};
 use serde_json::json;
 
 /// Upgrades the mirror if another projection version recorded it, first in the transaction that begins the
-/// session. Returns that version, and the number of exchanges with parked records that were projected again.
+/// session. Returns that version.
 pub(crate) async fn upgrade_projection(
     store: &Store,
     write: &mut WriteTransaction,
     at: Timestamp,
-) -> Result<Option<(i64, usize)>, ProjectionError> {
+) -> Result<Option<i64>, ProjectionError> {
     let mut journal = JournalReader::open(store.location()).await?;
     let Some(from) = journal.projection_version().await?.filter(|from| *from != PROJECTION_VERSION) else {
         return Ok(None);
@@ -26,15 +26,9 @@ pub(crate) async fn upgrade_projection(
     // A position of its own, because the last pruning may have its snapshot at the one before.
     write.position_next().await?;
     write.snapshot_store(&journal.take_snapshot().await?, at).await?;
-    let ids = journal.exchanges_parked().await?;
-    let detail = json!({"from": from, "to": PROJECTION_VERSION, "exchanges": ids});
-    write.event_append(at, PROJECTION_CHANGED, "fold", Some(&detail.to_string())).await?;
-    for id in &ids {
-        for exchange in journal.exchanges_by_ids(&json!([id]).to_string()).await? {
-            apply::apply_again(write, &exchange).await?;
-        }
-    }
-    Ok(Some((from, ids.len())))
+    let detail = json!({"from": from, "to": PROJECTION_VERSION}).to_string();
+    write.event_append(at, PROJECTION_CHANGED, "fold", Some(&detail)).await?;
+    Ok(Some(from))
 }
 
 impl JournalReplay {

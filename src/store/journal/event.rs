@@ -10,7 +10,7 @@ use crate::store::mirror::balances::history::HISTORY_PRUNED;
 use crate::store::mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING};
 use crate::store::mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
 use crate::store::mirror::tracked_skus::SKU_DISCOVERED;
-use crate::store::{PROJECTION_CHANGED, Result, Store, StoreError, WriteTransaction};
+use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx_macros::FromRow;
 
@@ -40,17 +40,6 @@ pub(crate) struct JournalEvent {
     /// Person who decided, as `user:NAME` or `token:NAME`; `None`: the daemon, or a version without names.
     #[serde(rename = "by")]
     pub decided_by: Option<String>,
-}
-
-impl JournalEvent {
-    /// Returns the exchanges that this decision applied again, as a JSON list of ids.
-    pub(super) fn reapplied_exchanges(&self) -> Result<Option<String>> {
-        let detail = self.detail.as_deref().filter(|_| self.kind == PROJECTION_CHANGED);
-        let Some(detail) = detail else { return Ok(None) };
-        let unknown = |_| StoreError::UnknownValue("a change of the projection version", detail.to_owned());
-        let read: serde_json::Value = serde_json::from_str(detail).map_err(unknown)?;
-        Ok(Some(read["exchanges"].to_string()))
-    }
 }
 
 impl Store {

@@ -1,13 +1,12 @@
 //! Pruning of the journal: bodies are deleted by age and size, identities stay.
 //!
 //! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name, events.
-//! Kept while needed: bodies of requests and checks of an open change, and bodies that another projection
-//! version applied again, until a snapshot after that. Exchanges of reads are deleted once they are before the
-//! last snapshot but one and older than 25 hours. The bad-request budget and the units at risk count a day.
+//! Kept while needed: bodies of requests and checks of an open change. Exchanges of reads are deleted once they are
+//! before the last snapshot but one and older than 25 hours. The bad-request budget and the units at risk count a day.
 
 use crate::model::{CallEffect, Operation, Position, Timestamp};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{PROJECTION_CHANGED, Result, SnapshotRow, Store, WriteTransaction};
+use crate::store::{Result, SnapshotRow, Store, WriteTransaction};
 use std::time::Duration;
 
 /// Age up to which exchanges of reads are kept: the day of the bad-request budget and an hour.
@@ -71,10 +70,8 @@ impl WriteTransaction {
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
                                     UNION ALL SELECT l.exchange_id FROM in_doubt_check l \
                                     JOIN outbox o ON o.id = l.change_id \
-                                    WHERE o.state IN ('sending', 'held', 'in_doubt') \
-                                    UNION ALL SELECT CAST(n.atom AS BIGINT) FROM event f, json_each(f.detail, '$.exchanges') n \
-                                    WHERE f.position > $1 AND f.kind = $2)";
-        self.execute(sql, (to.0, PROJECTION_CHANGED), "detach bodies from exchanges").await?;
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt'))";
+        self.execute(sql, (to,), "detach bodies from exchanges").await?;
         let exchanges = self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
                    AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";

@@ -23,8 +23,6 @@ pub(crate) enum JournalEntry {
     /// End of an exchange, with or without an answer.
     Ended(ExchangeDetail),
     Event(JournalEvent),
-    /// Exchange that another projection version applied again, at the position of that decision.
-    Reapplied(ExchangeDetail, Position),
 }
 
 impl JournalEntry {
@@ -33,7 +31,6 @@ impl JournalEntry {
             JournalEntry::Begun(exchange) => Position(exchange.exchange.id),
             JournalEntry::Ended(exchange) => exchange.end(),
             JournalEntry::Event(event) => Position(event.position),
-            JournalEntry::Reapplied(_, position) => *position,
         }
     }
 }
@@ -77,14 +74,7 @@ impl JournalReader {
         let mut entries: Vec<_> = begun.chain(ended.into_iter().map(JournalEntry::Ended)).collect();
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE position > $1 AND position <= $2";
         let events: Vec<JournalEvent> = self.fetch_all(sql, (after, to), "read the journal's events").await?;
-        for event in events {
-            let (position, reapplied) = (Position(event.position), event.reapplied_exchanges()?);
-            entries.push(JournalEntry::Event(event));
-            if let Some(ids) = reapplied {
-                let exchanges = self.exchanges_by_ids(&ids).await?.into_iter();
-                entries.extend(exchanges.map(|exchange| JournalEntry::Reapplied(exchange, position)));
-            }
-        }
+        entries.extend(events.into_iter().map(JournalEntry::Event));
         entries.sort_by_key(JournalEntry::position);
         Ok(entries)
     }
