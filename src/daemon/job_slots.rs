@@ -26,10 +26,13 @@ impl<T> Default for JobSlots<T> {
 }
 
 impl<T: Copy + Ord> JobSlots<T> {
-    /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
+    /// Returns true if the job is to start now. A job that already runs is run once more afterwards, but not for a
+    /// retry: the run is the retry. Runs longer than their delays would otherwise follow each other without a pause.
     pub(crate) fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
         if let Some(again) = self.slots.get_mut(&kind) {
-            *again = Some(trigger);
+            if trigger != RunTrigger::Retry {
+                *again = Some(trigger);
+            }
             return false;
         }
         self.slots.insert(kind, None);
@@ -98,4 +101,25 @@ impl<T: Copy + Ord> JobSlots<T> {
 /// because a failed poll costs quota.
 fn first_delays(kind: JobKind) -> RetryDelays {
     if kind == JobKind::Push { RetryDelays::push_retry() } else { RetryDelays::slow_retry() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_that_falls_due_while_its_job_runs_does_not_run_it_again() {
+        let mut slots = JobSlots::default();
+        let (push, after) = (JobKind::Push, |now: u64| move |delay: Duration| now + delay.as_secs());
+        assert!(slots.take_slot(push, RunTrigger::Outbox));
+        assert_eq!(slots.end_run(push, RunOutcome::Failed, false, after(0)).0, None);
+        assert!(slots.take_slot(push, RunTrigger::Outbox), "before the retry");
+        assert_eq!(slots.retries_due(60, 120), [push]);
+        assert!(!slots.take_slot(push, RunTrigger::Retry));
+        let (again, retry) = slots.end_run(push, RunOutcome::Failed, false, after(60));
+        assert_eq!(
+            (again, retry.map(|delay| slots.next_retry() == Some(60 + delay.as_secs()))),
+            (None, Some(true))
+        );
+    }
 }

@@ -215,7 +215,9 @@ impl Process {
             return;
         }
         if let Some(slot) = self.slots.get_mut(&kind) {
-            slot.again = Some(trigger);
+            if trigger != RunTrigger::Retry {
+                slot.again = Some(trigger);
+            }
             if kind == JobKind::Push {
                 self.daemon.context().notify_changes();
             }
