@@ -21,6 +21,10 @@ const UNSEEN: &str =
 
 const IN_FLIGHT: &str = "SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt')";
 
+/// Time from the start until a person releases what is held (docs/backup.md): calls of the last daemon have arrived, and
+/// every replica shows them.
+const RELEASED_AFTER_MS: i64 = 60_000;
+
 /// Age of a copy to which its numbers may be fresh.
 const YOUNG_MS: i64 = 10_000;
 
@@ -157,6 +161,7 @@ impl Trial {
         let is_young = self.world.clock.now_ms() < self.restores.copied_ms + YOUNG_MS;
         let at_once = is_young || self.hands.percent(30);
         if at_once && is_quiet {
+            self.world.go_on_to(self.world.clock.now_ms() + RELEASED_AFTER_MS).await;
             self.release_restored().await;
             self.count("restores decided at once");
         }
