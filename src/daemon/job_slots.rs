@@ -26,13 +26,10 @@ impl<T> Default for JobSlots<T> {
 }
 
 impl<T: Copy + Ord> JobSlots<T> {
-    /// Returns true if the job is to start now. A job that already runs is run once more afterwards, but not for a
-    /// retry: the run is the retry. Runs longer than their delays would otherwise follow each other without a pause.
+    /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
     pub(crate) fn take_slot(&mut self, kind: JobKind, trigger: RunTrigger) -> bool {
         if let Some(again) = self.slots.get_mut(&kind) {
-            if trigger != RunTrigger::Retry {
-                *again = Some(trigger);
-            }
+            *again = Some(trigger);
             return false;
         }
         self.slots.insert(kind, None);
@@ -69,13 +66,16 @@ impl<T: Copy + Ord> JobSlots<T> {
         self.retries.values().map(|(at, _)| *at).min()
     }
 
-    /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends.
+    /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends. A run under way is the retry:
+    /// runs longer than their delays would otherwise follow each other without a pause.
     pub(crate) fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
         let mut due = Vec::new();
         for (kind, (at, _)) in &mut self.retries {
             if now >= *at {
                 *at = later;
-                due.push(*kind);
+                if !self.slots.contains_key(kind) {
+                    due.push(*kind);
+                }
             }
         }
         due
@@ -114,8 +114,7 @@ mod tests {
         assert!(slots.take_slot(push, RunTrigger::Outbox));
         assert_eq!(slots.end_run(push, RunOutcome::Failed, false, after(0)).0, None);
         assert!(slots.take_slot(push, RunTrigger::Outbox), "before the retry");
-        assert_eq!(slots.retries_due(60, 120), [push]);
-        assert!(!slots.take_slot(push, RunTrigger::Retry));
+        assert_eq!(slots.retries_due(60, 120), []);
         let (again, retry) = slots.end_run(push, RunOutcome::Failed, false, after(60));
         assert_eq!(
             (again, retry.map(|delay| slots.next_retry() == Some(60 + delay.as_secs()))),

@@ -215,9 +215,7 @@ impl Process {
             return;
         }
         if let Some(slot) = self.slots.get_mut(&kind) {
-            if trigger != RunTrigger::Retry {
-                slot.again = Some(trigger);
-            }
+            slot.again = Some(trigger);
             if kind == JobKind::Push {
                 self.daemon.context().notify_changes();
             }
@@ -261,7 +259,10 @@ impl Process {
             let next = self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap();
             self.due.insert(kind, (next, RunTrigger::Schedule));
         }
-        self.start_job(kind, trigger);
+        // A run under way is the retry, as in the supervisor's slots.
+        if trigger != RunTrigger::Retry || !self.has_running(kind) {
+            self.start_job(kind, trigger);
+        }
     }
 
     /// Starts the jobs whose schedules are due now.
