@@ -183,7 +183,7 @@ async fn what_a_brake_holds_is_released_in_bulk_with_and_without_scripts() {
         }
         desk.browser.keep_picture(if has_scripts { "brake" } else { "brake-without-scripts" }).await;
         desk.browser.click("button[value=release]").await;
-        desk.browser.until("the release is shown", |text| text.contains("released; the stock levels")).await;
+        desk.browser.until("the release is shown", |text| text.contains("changes released")).await;
         let (left, expected) = (desk.world.number(held).await, if has_scripts { 0 } else { all - 2 });
         assert_eq!(left, expected);
         desk.world
