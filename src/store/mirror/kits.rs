@@ -91,7 +91,8 @@ impl WriteTransaction {
         is_complete: bool,
     ) -> Result<u64> {
         let (key, columns) = ("kit_id, component_id", "product_id BIGINT, sku, quantity DOUBLE PRECISION");
-        let (sql, of) = (upsert_records("kit_component", "kit_id", key, columns), (exchange, Some(kit.0)));
+        let sql = upsert_records("kit_component", "kit_id", key, columns);
+        let of = (exchange, Some(kit.0));
         let action = "record the components of a kit";
         let mut changed = self.record_rows(sql, (components, "component_id"), of, action).await?;
         if is_complete && !components.is_empty() {

@@ -289,7 +289,7 @@ async fn a_held_change_is_planned_anew_once_its_cause_is_mended() {
     assert_eq!(code, 1);
     assert!(said.contains("nonsense: not retried: it is rejected, which is final"), "{said}");
     assert!(
-        said.contains("much: pending") && said.contains("nobody: not retried: there is no change"),
+        said.contains("much: retried") && said.contains("nobody: not retried: there is no change"),
         "{said}"
     );
     dock.until("much", "applied").await;
@@ -388,7 +388,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     let states: Vec<&str> =
         all["moves"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["sending", "in_doubt", "held", "pending"]);
-    assert_eq!(fields(&all["decisions"][0]), ["at", "by", "detail", "kind", "position"]);
+    assert_eq!(fields(&all["decisions"][0]), ["at", "by", "detail", "kind", "position", "subject"]);
     assert_eq!(all["decisions"][0]["detail"]["answered"], "had no effect");
     let text = dock.done(&["outbox", "show", "lost"]).await;
     for words in
