@@ -47,6 +47,8 @@ pub(super) struct CallGrant {
     pub(super) operation: Operation,
     pub(super) lane: Lane,
     pub(super) granted_at: Moment,
+    /// True if the call has taken a pass of the pacer.
+    paced: bool,
 }
 
 type NextGrant = Result<(TicketId, CallGrant), AdmissionWait>;
@@ -102,10 +104,13 @@ impl Admission {
         }
     }
 
-    /// Gives back the reservation and slot of a call that is not sent.
+    /// Gives back the reservation, slot and pass of a call that is not sent.
     pub(super) fn return_grant(&mut self, grant: CallGrant, now: Moment) {
         self.window.cancel_reservation();
         self.slots.release_slot(grant.operation);
+        if grant.paced {
+            self.pacer.return_pass();
+        }
         self.run_admission(None, now);
     }
 
@@ -183,7 +188,7 @@ impl Admission {
         });
         let first = first.ok_or(soonest)?;
         let paced = turn.follows_bulk_rules() && first.pace == PacePayment::Paced;
-        let grant = CallGrant { operation: first.operation, lane: turn.lane, granted_at: now };
+        let grant = CallGrant { operation: first.operation, lane: turn.lane, granted_at: now, paced };
         let ticket = first.ticket_id;
         if paced && let Err(when) = self.pacer.try_pass(now) {
             return Err(soonest.min(AdmissionWait::Until(when)));

@@ -33,24 +33,32 @@ pub(super) struct Pacer {
     bucket: TokenBucket,
     calls_per_minute: u32,
     last_pass: Option<Moment>,
+    /// A pass given back unused. It is valid until the bucket has a new pass anyway.
+    has_returned_pass: bool,
 }
 
 impl Pacer {
     /// Creates a pacer that passes the first call at once. The rate is at least 1 a minute.
     pub(super) fn new(calls_per_minute: u32) -> Self {
         let bucket = new_bucket(calls_per_minute, Moment(0));
-        Self { bucket, calls_per_minute, last_pass: None }
+        Self { bucket, calls_per_minute, last_pass: None, has_returned_pass: false }
     }
 
     pub(super) fn try_pass(&mut self, now: Moment) -> Result<(), Moment> {
         self.bucket.clock().0.set(since_boot(now));
         match self.bucket.check() {
             Ok(()) => {
+                self.has_returned_pass = false;
                 self.last_pass = Some(now);
                 Ok(())
             }
+            Err(_) if std::mem::take(&mut self.has_returned_pass) => Ok(()),
             Err(not_until) => Err(moment_after(not_until.earliest_possible())),
         }
+    }
+
+    pub(super) fn return_pass(&mut self) {
+        self.has_returned_pass = true;
     }
 
     /// Sets another rate. The new bucket starts at the last pass, so that a change
@@ -125,5 +133,17 @@ mod tests {
         assert_eq!(pacer.try_pass(Moment(10_500)), Err(Moment(11_000)));
         pacer.set_rate(120);
         assert_eq!(pacer.try_pass(Moment(10_500)), Ok(()));
+    }
+
+    #[test]
+    fn a_pass_given_back_is_used_once_and_never_saved_up() {
+        let mut pacer = Pacer::new(120);
+        assert_eq!(pacer.try_pass(Moment(0)), Ok(()));
+        pacer.return_pass();
+        assert_eq!(pacer.try_pass(Moment(100)), Ok(()));
+        assert_eq!(pacer.try_pass(Moment(200)), Err(Moment(500)));
+
+        pacer.return_pass();
+        assert_eq!(passes(&mut pacer, Moment(9_000), 2), [9_000, 9_500], "the bucket was full anyway");
     }
 }

@@ -202,7 +202,7 @@ async fn a_waiting_call_that_is_dropped_takes_nothing_and_the_next_one_keeps_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_between_its_grant_and_its_waking_leaves_reservation_and_slot_to_the_next() {
+async fn a_call_dropped_between_its_grant_and_its_waking_leaves_reservation_slot_and_pace_to_the_next() {
     let limiter =
         limiter(LimiterSettings { concurrent_calls_per_operation: 1, ..LimiterSettings::default() });
     assert!(limiter.hold_operation(READ, "until both have come"));
@@ -213,7 +213,7 @@ async fn a_call_dropped_between_its_grant_and_its_waking_leaves_reservation_and_
     limiter.release_operation(READ);
     assert_eq!(limiter.quota_usage().held, 1, "the first has its grant, but has not been woken");
     drop(first);
-    let permit = timeout(seconds(1), &mut second).await.expect("half a second is the pace").unwrap();
+    let permit = timeout(Duration::ZERO, &mut second).await.unwrap().unwrap();
     assert_eq!(limiter.quota_usage().held, 1);
     permit.return_unused();
     assert_eq!(limiter.quota_usage().held, 0);
