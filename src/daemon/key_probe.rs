@@ -158,9 +158,10 @@ impl KeyProbe {
                 self.trial = Some(Arc::new(read));
             }
         }
-        if let Some(refused) = self.refusal.as_mut().filter(|_| is_new) {
-            // The result of a probe with old keys is recorded, but does not lift the refusal.
-            refused.probing = None;
+        if is_new {
+            // The result of a probe with old keys is recorded, but does not lift the refusal. A refusal of them may be
+            // known before its run has ended.
+            self.refusal.iter_mut().for_each(|refused| refused.probing = None);
             context.key_proofs.forget_refusal();
         }
         Ok(is_new)
