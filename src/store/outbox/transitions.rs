@@ -21,7 +21,7 @@ pub struct ChangeOutcome {
 }
 
 impl ChangeOutcome {
-    /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
+    /// Makes a transition; `detail` is cut by [`crate::model::cut_reason`].
     pub fn new(id: ChangeId, to: ChangeState, reason: Option<Reason>, detail: impl Into<String>) -> Self {
         Self { id, to, reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
     }
