@@ -1,7 +1,7 @@
 //! Rows for the page: pages of stock, changes and exchanges.
 //!
-//! Each statement reads its rows by an index, so that the last page of a million SKUs costs as much as the first. A
-//! search reads on until its page is full. Pages follow each other by a key, not by a count.
+//! Each statement reads a bounded number of rows by an index, so that the last page of a million SKUs costs as much
+//! as the first. Pages follow each other by a key, not by a count.
 
 use crate::model::{OrderId, case_key};
 use crate::store::engine::lossy_text::LossyText;
@@ -11,6 +11,10 @@ use sqlx_macros::FromRow;
 
 /// Largest number of rows of a page.
 pub(crate) const PAGE_ROWS: i64 = 100;
+/// Largest number of products that one page of a search looks at.
+const SEARCHED_MAX: i64 = 10_000;
+/// Number of journal positions that one page of a search looks at; an exchange has two.
+const SEARCHED_POSITIONS: i64 = 40_000;
 /// After every case key, and the largest character of each collation.
 const LAST_CHARACTER: char = '\u{10ffff}';
 
@@ -79,59 +83,95 @@ impl Store {
         self.fetch_one(sql, (), "read the state of the database").await
     }
 
-    /// Returns a page of SKUs.
+    /// Returns a page of SKUs. A search that finds little ends after [`SEARCHED_MAX`] products, with a cursor.
     pub async fn stock_page(&self, filter: &StockFilter) -> Result<StockPage> {
-        let mut rows = match filter.selection {
-            StockSelection::Pending | StockSelection::Conflict => self.changed_stock_page(filter).await?,
-            StockSelection::All | StockSelection::Missing | StockSelection::Low(_) => {
-                self.product_stock_page(filter).await?
-            }
+        let is_changed = matches!(filter.selection, StockSelection::Pending | StockSelection::Conflict);
+        let mut rows = match is_changed {
+            true => self.changed_stock_page(filter).await?,
+            false => self.product_stock_page(filter, PAGE_ROWS + 1).await?,
         };
-        let next = take_page(&mut rows).map(|row| row.cursor.to_string());
+        let has_more = rows.len() > usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
+        if has_more {
+            rows.pop();
+            let next = rows.last().map(|row| row.cursor.to_string());
+            return Ok(StockPage { rows, next });
+        }
+        let is_search = filter.name_part.is_some()
+            || filter.warehouse.is_some()
+            || matches!(filter.selection, StockSelection::Low(_));
+        let next = if is_search && !is_changed { self.stock_search_end(filter).await? } else { None };
         Ok(StockPage { rows, next })
     }
 
-    async fn product_stock_page(&self, filter: &StockFilter) -> Result<Vec<StockPageRow>> {
-        let prefix = case_key(&filter.prefix);
-        let from = if filter.after.is_empty() { prefix.clone() } else { case_key(&filter.after) };
-        let to = format!("{prefix}{LAST_CHARACTER}");
+    async fn product_stock_page(&self, filter: &StockFilter, limit: i64) -> Result<Vec<StockPageRow>> {
+        let (from, after, to) = scan_range(filter);
         let name = filter.name_part.as_deref().map(|part| format!("%{}%", like_text(part)));
         let low = match filter.selection {
             StockSelection::Low(quantity) => Some(quantity),
             _ => None,
         };
-        let is_missing = filter.selection == StockSelection::Missing;
-        let sql = "SELECT p.sku AS cursor, p.sku, p.name, p.missing_since_ms AS missing_ms FROM product p \
-                   WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 \
-                     AND p.alias_of IS NULL AND (NOT $7 OR p.missing_since_ms IS NOT NULL) \
-                     AND (CAST($5 AS TEXT) IS NULL OR lower(p.name) LIKE $5 ESCAPE '!') \
-                     AND ((CAST($4 AS BIGINT) IS NULL AND CAST($6 AS BIGINT) IS NULL) OR EXISTS ( \
-                         SELECT 1 FROM linked_balance b WHERE b.product = p.id \
-                           AND b.warehouse_id = coalesce($4, b.warehouse_id) AND b.quantity <= coalesce($6, b.quantity))) \
-                   ORDER BY p.case_key, p.sku LIMIT CAST($8 AS BIGINT)";
-        let values = (from, &filter.after, to, filter.warehouse, name, low, is_missing, PAGE_ROWS + 1);
-        self.fetch_all(sql, values, "read a page of stock").await
+        let is_search = name.is_some() || low.is_some() || filter.warehouse.is_some();
+        let scanned = if is_search { SEARCHED_MAX } else { limit };
+        let values = (from, after, to, scanned, filter.warehouse, name, low, limit);
+        let condition = match filter.selection {
+            StockSelection::Missing => "p.missing_since_ms IS NOT NULL",
+            _ => "TRUE",
+        };
+        // The products by case key after values 1 and 2, before value 3; at most value 4 of them are looked at.
+        let sql = format!(
+            "WITH scanned AS (SELECT p.id, p.sku, p.case_key, p.name, p.missing_since_ms FROM product p \
+                     WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 \
+                       AND p.alias_of IS NULL AND {condition} \
+                 ORDER BY p.case_key, p.sku LIMIT CAST($4 AS BIGINT)) SELECT s.sku AS cursor, s.sku, s.name, s.missing_since_ms AS missing_ms FROM scanned s \
+                 WHERE (CAST($6 AS TEXT) IS NULL OR lower(s.name) LIKE $6 ESCAPE '!') \
+                   AND ((CAST($5 AS BIGINT) IS NULL AND CAST($7 AS BIGINT) IS NULL) OR EXISTS ( \
+                       SELECT 1 FROM linked_balance b WHERE b.product = s.id \
+                         AND b.warehouse_id = coalesce($5, b.warehouse_id) AND b.quantity <= coalesce($7, b.quantity))) \
+                 ORDER BY s.case_key, s.sku LIMIT CAST($8 AS BIGINT)"
+        );
+        self.fetch_all(AssertSqlSafe(sql), values, "read a page of stock").await
+    }
+
+    /// Returns the cursor behind the products that a search looked at; `None`: it looked at all.
+    async fn stock_search_end(&self, filter: &StockFilter) -> Result<Option<String>> {
+        let sql = "SELECT p.sku FROM product p \
+                   WHERE p.case_key >= $1 AND (p.case_key > $1 OR p.sku > $2) AND p.case_key < $3 AND p.alias_of IS NULL \
+                   ORDER BY p.case_key, p.sku LIMIT 1 OFFSET CAST($4 AS BIGINT)";
+        let (from, after, to) = scan_range(filter);
+        let values = (from, after, to, SEARCHED_MAX - 1);
+        let end: Option<(String,)> = self.fetch_optional(sql, values, "find the end of a search").await?;
+        Ok(end.map(|(sku,)| sku))
     }
 
     async fn changed_stock_page(&self, filter: &StockFilter) -> Result<Vec<StockPageRow>> {
         let prefix = format!("{}%", like_text(&case_key(&filter.prefix)));
-        let is_conflict = filter.selection == StockSelection::Conflict;
-        let sql = "SELECT c.spelling AS cursor, \
-                          coalesce(m.sku, c.spelling) AS sku, p.name, p.missing_since_ms AS missing_ms \
-                   FROM (SELECT spelling FROM ( \
-                           SELECT o.sku AS spelling, o.warehouse_id FROM outbox o \
-                           WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL \
-                             AND CASE WHEN $5 THEN o.state = 'held' AND o.reason IN ('conflict', 'mismatch', 'stale_base') \
-                                 ELSE o.state IN ('pending', 'sending') END \
-                           UNION ALL SELECT p.sku, m.warehouse_id FROM mismatch m JOIN product p ON p.id = m.product \
-                           WHERE $5) d \
-                         WHERE spelling > $1 AND lower(spelling) LIKE $2 ESCAPE '!' \
-                           AND warehouse_id = coalesce(CAST($3 AS BIGINT), warehouse_id) \
-                         GROUP BY spelling ORDER BY spelling LIMIT CAST($4 AS BIGINT)) c \
-                   LEFT JOIN sku_spelling m ON m.spelling = c.spelling \
-                   LEFT JOIN product p ON p.id = m.product ORDER BY c.spelling";
-        let values = (&filter.after, prefix, filter.warehouse, PAGE_ROWS + 1, is_conflict);
-        self.fetch_all(sql, values, "read the SKUs of changes").await
+        let values = (&filter.after, prefix, filter.warehouse, PAGE_ROWS + 1);
+        let changes = match filter.selection {
+            StockSelection::Conflict => {
+                "SELECT spelling FROM ( \
+                     SELECT o.sku AS spelling, o.warehouse_id FROM outbox o \
+                     WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
+                       AND o.reason IN ('conflict', 'mismatch', 'stale_base') \
+                     UNION ALL SELECT p.sku, m.warehouse_id FROM mismatch m JOIN product p ON p.id = m.product) d \
+                 WHERE spelling > $1 AND lower(spelling) LIKE $2 ESCAPE '!' \
+                   AND warehouse_id = coalesce(CAST($3 AS BIGINT), warehouse_id) \
+                 GROUP BY spelling ORDER BY spelling LIMIT CAST($4 AS BIGINT)"
+            }
+            _ => {
+                "SELECT o.sku AS spelling FROM outbox o \
+             WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL AND o.sku > $1 \
+               AND o.state IN ('pending', 'sending') AND lower(o.sku) LIKE $2 ESCAPE '!' \
+               AND o.warehouse_id = coalesce(CAST($3 AS BIGINT), o.warehouse_id) \
+             GROUP BY o.sku ORDER BY o.sku LIMIT CAST($4 AS BIGINT)"
+            }
+        };
+        let sql = format!(
+            "SELECT c.spelling AS cursor, \
+                        coalesce(m.sku, c.spelling) AS sku, p.name, p.missing_since_ms AS missing_ms \
+                 FROM ({changes}) c LEFT JOIN sku_spelling m ON m.spelling = c.spelling \
+                 LEFT JOIN product p ON p.id = m.product ORDER BY c.spelling"
+        );
+        self.fetch_all(AssertSqlSafe(sql), values, "read the SKUs of changes").await
     }
 
     /// Returns a page of exchanges, newest first, and the position before which the next page begins.
@@ -139,6 +179,8 @@ impl Store {
         &self,
         filter: &ExchangeFilter,
     ) -> Result<(Vec<ExchangeRow>, Option<i64>)> {
+        let newest = self.journal_position().await?.0.saturating_add(1);
+        let before = filter.before.unwrap_or(newest).min(newest);
         let is_searched = match filter.sku {
             Some(_) => {
                 "e.id IN (SELECT t.exchange_id FROM outbox o JOIN change_transition t ON t.change_id = o.id \
@@ -150,7 +192,7 @@ impl Store {
                           UNION SELECT x.id FROM product p JOIN balance_history h ON h.product = p.id \
                               JOIN exchange x ON x.ended = h.position WHERE p.sku = $5)"
             }
-            None => "TRUE",
+            None => "e.id >= $6",
         };
         let sql = format!(
             "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, e.message, \
@@ -159,12 +201,22 @@ impl Store {
                AND coalesce(e.verdict, '') = coalesce(CAST($3 AS TEXT), e.verdict, '') AND {is_searched} \
              ORDER BY e.id DESC LIMIT CAST($4 AS BIGINT)"
         );
-        let before = filter.before.unwrap_or(i64::MAX);
-        let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku);
-        let mut rows: Vec<ExchangeRow> =
+        let from = before.saturating_sub(SEARCHED_POSITIONS);
+        let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku, from);
+        let rows: Vec<ExchangeRow> =
             self.fetch_all(AssertSqlSafe(sql), values, "read a page of exchanges").await?;
-        let next = take_page(&mut rows).map(|row| row.id);
-        Ok((rows, next))
+        Ok(match usize::try_from(PAGE_ROWS).ok().filter(|full| rows.len() > *full) {
+            Some(full) => {
+                let page: Vec<ExchangeRow> = rows.into_iter().take(full).collect();
+                let next = page.last().map(|row| row.id);
+                (page, next)
+            }
+            None => {
+                let next = before.saturating_sub(SEARCHED_POSITIONS);
+                let is_last = filter.sku.is_some() || next <= 1;
+                (rows, (!is_last).then_some(next))
+            }
+        })
     }
 
     /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a
@@ -186,12 +238,12 @@ impl Store {
     }
 }
 
-/// Cuts the rows to a page, and returns its last row if more follow.
-fn take_page<R>(rows: &mut Vec<R>) -> Option<&R> {
-    let full = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
-    let has_more = rows.len() > full;
-    rows.truncate(full);
-    rows.last().filter(|_| has_more)
+/// Returns the case key and the SKU after which a scan begins, and the case key before which it ends.
+fn scan_range(filter: &StockFilter) -> (String, String, String) {
+    let prefix = case_key(&filter.prefix);
+    let from = if filter.after.is_empty() { prefix.clone() } else { case_key(&filter.after) };
+    let to = format!("{prefix}{LAST_CHARACTER}");
+    (from, filter.after.clone(), to)
 }
 
 /// Returns a text for LIKE in lower case, with its wildcards escaped.
