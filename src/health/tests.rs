@@ -155,8 +155,7 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
         (Some("quarantined"), "is quarantined"),
         (Some("behind_in_doubt"), "in doubt"),
         (Some("behind_held"), "is held"),
-        (Some("operation_held"), "operation held"),
-        (Some("awaits_shipment"), "awaits shipment"),
+        (Some("awaits_other"), "awaits other"),
         (Some("not_sent"), "not sent"),
         (Some("of another version"), "of another version"),
     ];

@@ -59,7 +59,7 @@ pub(super) fn is_told_by_change(code: FindingCode) -> bool {
 pub(super) fn change_topic(state: ChangeState, reason: Option<Reason>) -> NoticeTopic {
     match reason {
         _ if state == ChangeState::Rejected => NoticeTopic::Rejected,
-        Some(Reason::Brake | Reason::Jump) => NoticeTopic::Brake,
+        Some(Reason::Brake) => NoticeTopic::Brake,
         Some(Reason::Restored) => NoticeTopic::Restored,
         Some(Reason::Conflict | Reason::StaleBase | Reason::Mismatch) => NoticeTopic::Conflict,
         _ => NoticeTopic::Held,

@@ -47,7 +47,7 @@ pub(crate) struct ChangeRejection {
 
 impl From<UnknownKind> for ChangeRejection {
     fn from(error: UnknownKind) -> Self {
-        Self { reason: Reason::UnknownKind, detail: error.to_string() }
+        bad_body(error.to_string())
     }
 }
 
@@ -88,7 +88,7 @@ impl ChangeBody {
 
 /// Parses a change as it was inserted.
 ///
-/// Fails with [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
+/// Fails with [`Reason::BadBody`] for an unknown kind or an invalid body.
 pub(crate) fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
     let kind = kind.parse::<ChangeKind>()?;
     if body.len() > BODY_MAX_BYTES {
@@ -184,7 +184,7 @@ pub(super) mod tests {
     #[test]
     fn a_kind_that_is_none_is_refused_before_its_body_is_looked_at() {
         let rejection = parse_body("quantity.ste", "no JSON").unwrap_err();
-        assert_eq!(rejection.reason, Reason::UnknownKind);
+        assert_eq!(rejection.reason, Reason::BadBody);
         assert!(rejection.detail.contains("`quantity.set`"), "{}", rejection.detail);
     }
 

@@ -70,8 +70,8 @@ impl ProductUpdate {
     /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 9). `total` is the
     /// product's own quantity, for accounts without warehouses.
     ///
-    /// Fails with [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::NotShown`]
-    /// for a link unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
+    /// Fails with [`Reason::NotShown`] for a link unknown to the platform, [`Reason::BadBody`] for another quantity
+    /// in the body or for a known link that the body omits.
     pub(crate) fn with_quantities(
         &self,
         facts: &BTreeMap<WarehouseId, Quantity>,
@@ -85,7 +85,13 @@ impl ProductUpdate {
             let Some(warehouse) = BodyFields::new(link).optional_id("WarehouseId")?.map(WarehouseId) else {
                 continue;
             };
-            let fact = *facts.get(&warehouse).ok_or_else(|| unlinked_warehouse(&self.sku, warehouse))?;
+            let fact = *facts.get(&warehouse).ok_or_else(|| ChangeRejection {
+                reason: Reason::NotShown,
+                detail: format!(
+                    "`Warehouses` names warehouse {warehouse}, which {} is not linked to; leave it out",
+                    self.sku
+                ),
+            })?;
             insert_quantity(link, fact, &format!("warehouse {warehouse}"))?;
             missing.retain(|known| *known != warehouse);
         }
@@ -99,21 +105,12 @@ impl ProductUpdate {
     }
 }
 
-fn unlinked_warehouse(sku: &Sku, warehouse: WarehouseId) -> ChangeRejection {
-    let detail =
-        format!("`Warehouses` names warehouse {warehouse}, which {sku} is not linked to; leave it out");
-    ChangeRejection { reason: Reason::NotShown, detail }
-}
-
-/// Inserts the fact as `QuantityOnHand`; another quantity in the body is [`Reason::QuantityInUpdate`].
+/// Inserts the fact as `QuantityOnHand`; another quantity in the body is an error.
 fn insert_quantity(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), ChangeRejection> {
     match BodyFields::new(fields).optional_integer("QuantityOnHand", i64::MIN..=i64::MAX)? {
-        Some(wanted) if Quantity(wanted) != fact => Err(ChangeRejection {
-            reason: Reason::QuantityInUpdate,
-            detail: format!(
-                "`QuantityOnHand` of {of} is {wanted} and the platform has {fact}; leave it out and insert a `quantity.set`"
-            ),
-        }),
+        Some(wanted) if Quantity(wanted) != fact => Err(bad_body(format!(
+            "`QuantityOnHand` of {of} is {wanted} and the platform has {fact}; leave it out and insert a `quantity.set`"
+        ))),
         Some(_) | None => {
             fields.insert("QuantityOnHand".into(), fact.0.into());
             Ok(())

@@ -31,10 +31,9 @@ reasons! {
     TooLarge = "too_large", "count the stock level and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
     /// Held: the stock level drifted since the base of the count, and the policy asks the operator.
     Conflict = "conflict", "`tallyd outbox resolve KEY --use mine|theirs|N`";
-    /// Held: the backlog would set too many stock levels to zero.
+    /// Held: the backlog would set too many stock levels to zero, or one write would change a stock level by more than
+    /// `max_quantity_jump`.
     Brake = "brake", "check the numbers; `tallyd outbox release KEY` (or `--all`) sends it once, `tallyd outbox cancel KEY` cancels it";
-    /// Held: one write would change the stock level by more than `max_quantity_jump`.
-    Jump = "jump", "check the numbers; `tallyd outbox release KEY` sends it once, `tallyd outbox cancel KEY` cancels it";
     /// Held: no answer shows what the change names. The detail says what was asked for and what was answered.
     NotShown = "not_shown", "nothing if the change is right: tallyd asks again, and sends it once an answer shows what is missing (`tallyd outbox retry KEY` asks now); else `tallyd outbox cancel KEY`, and insert the change under a new key";
     /// Held: no fact near enough to the count can be its base.
@@ -56,15 +55,12 @@ reasons! {
     /// Held: the checks at the platform do not show whether the change took effect.
     Undecided = "undecided", "check at the platform (`tallyd outbox show KEY` shows the evidence), then `tallyd outbox resolve KEY --done` if it took effect, or `tallyd outbox resolve KEY --not-done` if it had no effect";
 
-    /// Rejected: the body is invalid for the kind.
-    BadBody = "bad_body", "correct the body and insert it under a new key";
-    UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds that docs/database.md lists";
+    /// Rejected: the kind is unknown, or the body is invalid for the kind.
+    BadBody = "bad_body", "correct what the detail names, and insert the change under a new key (docs/database.md)";
     /// Rejected: the quantity of a kit follows from its components.
     Kit = "kit", "set the components' quantities (`tallyd product components`)";
     /// Rejected: the stock level drifted, and the policy prefers the platform's quantity.
     RemoteWins = "remote_wins", "nothing, or count again; the policy is `quantities.policy`";
-    /// Rejected: a product update contains another quantity.
-    QuantityInUpdate = "quantity_in_update", "leave the quantities out of the update and insert a `quantity.set`";
     /// Rejected: the shipment of the tracking will never be created.
     NoShipment = "no_shipment", "see the shipment's change (`tallyd outbox show`); insert a new one and its tracking under new keys";
     /// Rejected: the platform refused the change; its message is in the detail.
@@ -77,18 +73,14 @@ reasons! {
     /// Cancelled: the operator decided that it took effect.
     Landed = "landed", "nothing; it took effect before";
 
-    /// Pending: the shipment does not exist yet.
-    AwaitsShipment = "awaits_shipment", "it is sent once its shipment exists; insert that `shipment.create`, or cancel it and insert it with the right key";
-    /// Pending: another change of the same stock level, order or shipment is in flight.
-    AwaitsOther = "awaits_other", "nothing; it is sent after the other change";
+    /// Pending: another change of the same stock level, order or shipment is in flight, or must create its shipment.
+    AwaitsOther = "awaits_other", "nothing if the detail names a change; it is sent after that. Else insert the `shipment.create` that it waits for, or `tallyd outbox cancel KEY` and insert it with the right key";
     /// Pending: quarantined, because isolated calls for its SKU, order or shipment fail.
     ///
     /// The platform's message is in the detail.
     SetAside = "set_aside", "nothing; tallyd retries it at the time in the detail; see `tallyd status`";
-    /// Pending: the operation is held, see `status`.
-    OperationHeld = "operation_held", "see `tallyd status`";
-    /// Pending again: the call is proved not done.
-    NotSent = "not_sent", "nothing; tallyd plans it again";
+    /// Pending again: the call is proved not done, or a refusal of it cannot be judged yet.
+    NotSent = "not_sent", "nothing; tallyd plans it again; see `tallyd status`";
     /// Pending again: checks at the platform show that the call had no effect.
     NotLanded = "not_landed", "nothing; tallyd plans it again";
 

@@ -65,7 +65,7 @@ enum RequiredAction {
 impl Reason {
     fn required_action(self) -> RequiredAction {
         match self {
-            Reason::Brake | Reason::Jump | Reason::Restored => Release,
+            Reason::Brake | Reason::Restored => Release,
             Reason::Undecided => DecideEffect,
             Reason::Conflict | Reason::StaleBase | Reason::Mismatch => DecideQuantity,
             _ => FixCause,

@@ -11,7 +11,6 @@
 use super::snapshot::PendingStockLevel;
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Sku, StockLevel, Timestamp, WarehouseId, counted};
-use crate::outbox::Reason;
 use crate::reconcile::StockLevelStep;
 use crate::reconcile::brake::{self, BrakeDecision, BrakeTrip, ProjectedWrite, judge_brakes};
 use crate::store::{Durability, StockLevelWrite, Store, StoreError};
@@ -180,11 +179,7 @@ async fn hold_trips(
     let mut write = context.store.begin_write(Durability::Full).await?;
     let mut tripped = Vec::new();
     for trip in trips {
-        let reason = match trip {
-            BrakeTrip::Zeroing { .. } => Reason::Brake,
-            BrakeTrip::Jump { .. } => Reason::Jump,
-        };
-        tripped.push(write.brake_trip_hold(reason, &trip.to_string(), trip.changes(), now).await?);
+        tripped.push(write.brake_trip_hold(&trip.to_string(), trip.changes(), now).await?);
     }
     let named: BTreeSet<&ChangeId> = trips.iter().flat_map(BrakeTrip::changes).collect();
     let held: u64 = tripped.iter().map(|(_, changes)| changes).sum();

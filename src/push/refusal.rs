@@ -111,7 +111,7 @@ impl SentCall<'_> {
             "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
              the key is probed with growing delays, and then the change is sent"
         );
-        let reasons = self.changes.iter().map(|id| (*id, Reason::OperationHeld, detail.clone()));
+        let reasons = self.changes.iter().map(|id| (*id, Reason::NotSent, detail.clone()));
         store_wait_reasons(self.context, reasons.collect()).await
     }
 

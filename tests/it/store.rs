@@ -1135,7 +1135,7 @@ async fn each_reason_is_cut_where_it_is_stored() {
     let summary = (RunOutcome::Partial, &*long);
     write.run_end(shelf.run, JobKind::Balances, summary.0, summary.1, Timestamp(shelf.now)).await.unwrap();
     let changes = std::collections::BTreeSet::new();
-    write.brake_trip_hold(Reason::Brake, &long, &changes, Timestamp(shelf.now)).await.unwrap();
+    write.brake_trip_hold(&long, &changes, Timestamp(shelf.now)).await.unwrap();
     write.commit().await.unwrap();
     let mut other = shelf.outsider().await;
     for reason in [

@@ -156,7 +156,7 @@ async fn every_line_about_a_change_names_its_id_and_its_key() {
     for (key, expected) in [
         ("below", answer("outbox.held", "negative", "")),
         ("nobody", answer("outbox.held", "not_shown", "")),
-        ("nonsense", answer("outbox.finished", "unknown_kind", "rejected")),
+        ("nonsense", answer("outbox.finished", "bad_body", "rejected")),
         ("attic", answer("outbox.finished", "", "applied")),
         ("moved", answer("conflict.opened", "", "")),
     ] {

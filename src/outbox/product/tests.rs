@@ -113,7 +113,7 @@ fn an_update_that_wants_another_quantity_is_sent_to_quantity_set() {
     assert!(update(&body).unwrap().with_quantities(&known, Quantity(12)).is_ok());
     body["Warehouses"][0]["QuantityOnHand"] = json!(6);
     let rejection = update(&body).unwrap().with_quantities(&known, Quantity(12)).unwrap_err();
-    assert_eq!(rejection.reason, Reason::QuantityInUpdate);
+    assert_eq!(rejection.reason, Reason::BadBody);
     assert!(rejection.detail.contains("`quantity.set`"), "{}", rejection.detail);
 }
 

@@ -124,7 +124,7 @@ impl DeliveryRun {
         let (mut waiting, mut was_rejected) = (Vec::new(), false);
         for (id, shipment) in missing {
             match shipment {
-                MissingShipment::Pending(why) => waiting.push((id, Reason::AwaitsShipment, why)),
+                MissingShipment::Pending(why) => waiting.push((id, Reason::AwaitsOther, why)),
                 MissingShipment::Impossible(why) => {
                     self.finish_change(id, ChangeState::Rejected, Reason::NoShipment, why).await?;
                     was_rejected = true;

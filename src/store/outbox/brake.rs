@@ -77,7 +77,6 @@ impl WriteTransaction {
     /// Holds the changes of a trip; returns the trip's id and the number of held changes.
     pub(crate) async fn brake_trip_hold(
         &mut self,
-        reason: Reason,
         what: &str,
         changes: &BTreeSet<ChangeId>,
         at: Timestamp,
@@ -91,7 +90,7 @@ impl WriteTransaction {
             let detail = format!(
                 "{what}; if this is intended, run `tallyd outbox release --all`, or release this change by its key"
             );
-            ChangeOutcome::new(*id, ChangeState::Held, Some(reason), detail)
+            ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::Brake), detail)
         };
         let moves: Vec<ChangeOutcome> = changes.iter().map(held).collect();
         Ok((trip, self.outbox_transition(ChangeState::Pending, &moves, at).await?))
@@ -108,7 +107,7 @@ impl WriteTransaction {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
                    state_changed_ms = $2, \
                        released_ms = $2, detail = 'released by the operator' \
-                   WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored') \
+                   WHERE state = 'held' AND reason IN ('brake', 'restored') \
                      AND CASE WHEN json_array_length($1) = 0 \
                          THEN id IN (SELECT w.change_id FROM brake_trip_change w \
                                      JOIN brake_trip t ON t.id = w.trip_id \

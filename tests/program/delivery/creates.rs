@@ -190,10 +190,7 @@ async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
     body["Warehouses"][0]["QuantityOnHand"] = 5.into();
     dock.change("u", "product.update", body).await;
     dock.push().await;
-    assert_eq!(
-        (dock.state("u").await, dock.reason("u").await),
-        ("rejected".into(), "quantity_in_update".into())
-    );
+    assert_eq!((dock.state("u").await, dock.reason("u").await), ("rejected".into(), "bad_body".into()));
     assert_eq!(dock.calls(PRODUCT_PUT), 0);
 }
 

@@ -45,7 +45,7 @@ async fn a_second_flood_beside_a_released_change_trips_again() {
     let jump = levels.remove(0);
     adjust(&dock, "jump", &jump.sku, jump.warehouse_id, 9).await;
     dock.push().await;
-    assert_eq!(dock.reason("jump").await, "jump");
+    assert_eq!(dock.reason("jump").await, "brake");
     let context = dock.daemon().context();
     let mut write = context.store.begin_write(Durability::Full).await.unwrap();
     assert_eq!(write.brake_release(&["jump".into()], context.now()).await.unwrap(), 1);

@@ -87,7 +87,7 @@ async fn a_tracking_number_whose_shipment_no_change_makes_is_named() {
     let body = json!({"shipment_key": "tpyo", "tracking_number": "T"});
     dock.change("t", "tracking.submit", body).await;
     dock.push().await;
-    assert_eq!(dock.reason("t").await, "awaits_shipment");
+    assert_eq!(dock.reason("t").await, "awaits_other");
     assert!(health(&dock).await.is_healthy(), "the shipment may be inserted next");
     dock.later(3 * MINUTE);
     let found = finding(&dock, FindingCode::Waiting).await;
@@ -226,7 +226,7 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
     dock.push().await;
     let found = finding(&dock, FindingCode::Rejected).await;
     assert_eq!(found.count, 3);
-    assert!(found.text.contains("`z` (unknown_kind"), "{}", found.text);
+    assert!(found.text.contains("`z` (bad_body"), "{}", found.text);
     assert!(found.what_to_do.contains("tallyd outbox acknowledge"), "{}", found.what_to_do);
     dock.done(&["outbox", "acknowledge", "x"]).await;
     assert_eq!(finding(&dock, FindingCode::Rejected).await.count, 2);

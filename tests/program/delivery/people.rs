@@ -347,7 +347,7 @@ async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
     dock.push().await;
     dock.change("far", "quantity.adjust", adjust(&sku, warehouse, -9)).await;
     dock.push().await;
-    assert_eq!(dock.reason("far").await, "jump");
+    assert_eq!(dock.reason("far").await, "brake");
     for args in [["resolve", "far", "--use", "mine"].as_slice(), &["retry", "far"]] {
         let said = dock.refused(&[&["outbox"], args].concat()).await;
         assert!(said.contains("tallyd outbox release far"), "{said}");
@@ -409,7 +409,7 @@ async fn the_list_is_grouped_by_reason_and_says_what_to_do() {
     dock.push().await;
     let said = dock.done(&["outbox", "list"]).await;
     let held = said.find("held, negative: 2 changes\nwhat to do: count the stock level").expect(&said);
-    let rejected = said.find("rejected, unknown_kind: 1 change").expect(&said);
+    let rejected = said.find("rejected, bad_body: 1 change").expect(&said);
     assert!(held < rejected, "what waits for a person comes first: {said}");
     let only = dock.done(&["outbox", "list", "--state", "rejected"]).await;
     assert!(only.contains("odd") && !only.contains("much"), "{only}");

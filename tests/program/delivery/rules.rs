@@ -154,7 +154,7 @@ async fn a_released_change_is_read_again_and_merged_before_it_is_sent() {
     dock.run(tallyd::model::JobKind::Balances).await;
     dock.change("jump", "quantity.adjust", adjust(&sku, warehouse, 9)).await;
     dock.push().await;
-    assert_eq!((dock.reason("jump").await, dock.calls(UPDATE)), ("jump".into(), 0));
+    assert_eq!((dock.reason("jump").await, dock.calls(UPDATE)), ("brake".into(), 0));
     dock.sandbox.sell_units(&sku, warehouse, 4).await.unwrap();
     dock.later(A_MOMENT);
     let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();

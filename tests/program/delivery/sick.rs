@@ -135,7 +135,7 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
         assert!(probes <= 2, "{instead:?}: {probes} probes at once");
         let waits = dock.number("SELECT count(*) FROM outbox WHERE state = 'pending'").await;
         assert_eq!(waits, 28, "{instead:?}");
-        let answer = dock.number("SELECT count(*) FROM outbox WHERE reason = 'operation_held'").await;
+        let answer = dock.number("SELECT count(*) FROM outbox WHERE reason = 'not_sent'").await;
         assert!(answer > 0, "{instead:?}: the changes of the call say what they wait for");
         dock.later(LONG);
         dock.push().await;

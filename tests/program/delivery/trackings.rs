@@ -39,7 +39,7 @@ async fn a_tracking_without_its_shipment_waits_and_makes_no_call() {
         dock.push().await;
     }
     assert_eq!(dock.sandbox.logged_calls().len(), before);
-    assert_eq!((dock.state("t").await, dock.reason("t").await), ("pending".into(), "awaits_shipment".into()));
+    assert_eq!((dock.state("t").await, dock.reason("t").await), ("pending".into(), "awaits_other".into()));
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_rejected_or_cancelled_shipment_rejects_its_tracking() {
     dock.change("t3", "tracking.submit", json!({"shipment_key": "t1", "tracking_number": "T"})).await;
     dock.push().await;
     for key in ["t1", "t2"] {
-        assert_eq!(dock.reason(key).await, "awaits_shipment", "{key}: its shipment is held");
+        assert_eq!(dock.reason(key).await, "awaits_other", "{key}: its shipment is held");
     }
     assert_eq!(dock.fate("t3").await.1, "no_shipment", "a tracking makes no shipment");
     let mut write = dock.daemon().context().store.begin_write(tallyd::store::Durability::Full).await.unwrap();

@@ -66,7 +66,7 @@ async fn a_rejected_change_leaves_the_list_when_it_is_acknowledged() {
     );
     dock.change("odd", "quantity.move", json!({})).await;
     dock.push().await;
-    assert!(dock.done(&["outbox", "list"]).await.contains("rejected, unknown_kind: 1 change"));
+    assert!(dock.done(&["outbox", "list"]).await.contains("rejected, bad_body: 1 change"));
     dock.done(&["outbox", "acknowledge", "odd"]).await;
     assert!(dock.done(&["outbox", "list"]).await.starts_with("no change is open"));
     assert!(dock.done(&["outbox", "list", "--state", "rejected"]).await.contains("odd"));
@@ -89,7 +89,7 @@ async fn a_list_is_filtered_by_sku_reason_age_kind_and_key() {
         (&["--key-prefix", "feed:"], &["feed:2", "feed:1"]),
         (&["--kind", "quantity.adjust", "--key-prefix", "feed:2"], &["feed:2"]),
         (&["--newer-than", "1h"], &["odd", "feed:2", "feed:1"]),
-        (&["--older-than", "0s", "--reason", "unknown_kind"], &["odd"]),
+        (&["--older-than", "0s", "--reason", "bad_body"], &["odd"]),
         (&["--older-than", "1h"], &[]),
     ];
     for (filter, expected) in cases {

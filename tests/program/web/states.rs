@@ -19,19 +19,17 @@ fn situations(reason: Reason) -> (ChangeKind, &'static [ChangeState]) {
     use ChangeState::{Cancelled, Held, InDoubt, Pending, Rejected};
     use Reason as R;
     match reason {
-        R::Negative | R::TooLarge | R::Jump => (ADJUST, &[Held]),
+        R::Negative | R::TooLarge => (ADJUST, &[Held]),
         R::Conflict | R::Brake | R::StaleBase | R::Mismatch | R::AmbiguousSku => (SET, &[Held]),
         R::NotShown | R::Restored | R::Exists => (PRODUCT, &[Held]),
         R::TooLittleLeft | R::Undecided => (SHIP, &[Held]),
         R::TrackingConflict => (TRACK, &[Held]),
-        R::BadBody | R::UnknownKind | R::Kit | R::RemoteWins => (SET, &[Rejected]),
-        R::QuantityInUpdate => (PRODUCT, &[Rejected]),
+        R::BadBody | R::Kit | R::RemoteWins => (SET, &[Rejected]),
         R::NoShipment => (TRACK, &[Rejected]),
         R::ServiceRefused => (SHIP, &[Rejected]),
         R::Superseded | R::Landed => (SET, &[Cancelled]),
         R::Operator => (SET, &[Cancelled, Rejected]),
-        R::AwaitsShipment => (TRACK, &[Pending]),
-        R::AwaitsOther | R::SetAside | R::OperationHeld | R::NotSent | R::NotLanded => (SET, &[Pending]),
+        R::AwaitsOther | R::SetAside | R::NotSent | R::NotLanded => (SET, &[Pending]),
         R::NoAnswer | R::LandedOrAnother => (SHIP, &[InDoubt]),
         R::Unmatched => (SET, &[InDoubt, Pending]),
     }

@@ -73,7 +73,7 @@ impl Trial {
                 let landed = self.auditor(|auditor| auditor.levels.has_arrived(&level, written));
                 Word::Resolve(if landed { Resolution::TookEffect } else { Resolution::HadNoEffect })
             }
-            (_, "brake" | "jump", _) => Word::Release,
+            (_, "brake", _) => Word::Release,
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
             (_, "restored", _) => {
                 let level = self.level_of(change);
