@@ -1,6 +1,6 @@
 //! Claim gate, and the attempts at a commit during which it is closed ([`super::commit_retry`]).
 
-use crate::model::{Clock, RetryDelays};
+use crate::model::{Clock, Moment, RetryDelays};
 use crate::store::StoreError;
 use crate::telemetry::event;
 use std::sync::Arc;
@@ -24,13 +24,31 @@ impl ClaimGate {
         GateGuard(self)
     }
 
-    pub(super) fn retry<'a>(
-        &'a self,
-        clock: &'a dyn Clock,
+    /// Repeats the attempts at a commit while `may_repeat` allows it, until a moment. `action` completes
+    /// "cannot …". The gate is closed from the first failure to the result.
+    pub(super) async fn repeat_commit<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        clock: &dyn Clock,
+        until: Moment,
         action: &'static str,
         may_repeat: fn(&StoreError) -> bool,
-    ) -> CommitRetry<'a> {
-        CommitRetry { gate: self, clock, action, may_repeat, delays: RetryDelays::page_retry(), guard: None }
+        attempt: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        let (mut delays, mut guard) = (RetryDelays::page_retry(), None);
+        loop {
+            let error = match attempt().await {
+                Err(error) if may_repeat(&error) && clock.moment() < until => error,
+                result => return result,
+            };
+            guard.get_or_insert_with(|| {
+                tracing::error!(
+                    event = event::DATABASE_WRITE_FAILED,
+                    "cannot {action} yet; it is tried again, and no change is sent until it succeeds: {error}"
+                );
+                self.close_gate()
+            });
+            clock.sleep(delays.next().unwrap_or_default()).await;
+        }
     }
 
     /// Notes if free disk space is low. Returns true if it was low before.
@@ -60,48 +78,11 @@ impl Drop for GateGuard<'_> {
     }
 }
 
-pub(super) struct CommitRetry<'a> {
-    gate: &'a ClaimGate,
-    clock: &'a dyn Clock,
-    action: &'static str,
-    may_repeat: fn(&StoreError) -> bool,
-    delays: RetryDelays,
-    guard: Option<GateGuard<'a>>,
-}
-
-impl CommitRetry<'_> {
-    /// Returns the result of an attempt; `None`, after a pause, if it may be repeated.
-    ///
-    /// The claim gate opens with the final result, even if this value lives on. A run that waits for a lock
-    /// at its begin would otherwise block itself.
-    pub(super) async fn check_attempt<T>(
-        &mut self,
-        attempt: Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        let error = match attempt {
-            Err(error) if (self.may_repeat)(&error) => error,
-            result => {
-                self.guard = None;
-                return result.map(Some);
-            }
-        };
-        if self.guard.is_none() {
-            self.guard = Some(self.gate.close_gate());
-            tracing::error!(
-                event = event::DATABASE_WRITE_FAILED,
-                "cannot {} yet; it is tried again, and no change is sent until it succeeds: {error}",
-                self.action
-            );
-        }
-        self.clock.sleep(self.delays.next().unwrap_or_default()).await;
-        Ok(None)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::time::{Moment, SleepFuture, Timestamp};
+    use crate::model::time::{SleepFuture, Timestamp};
+    use std::cell::Cell;
     use std::path::PathBuf;
     use std::sync::Mutex;
     use std::time::Duration;
@@ -129,49 +110,50 @@ mod tests {
         }
     }
 
+    async fn repeat<T, F: Future<Output = Result<T, StoreError>>>(
+        gate: &ClaimGate,
+        clock: &NoWait,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        gate.repeat_commit(clock, Moment(1), "write", StoreError::is_transient, attempt).await
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_pauses_between_attempts_pass_by_the_injected_clock() {
-        let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut retry, begun) =
-            (gate.retry(&clock, "write", StoreError::is_transient), tokio::time::Instant::now());
-        for _ in 0..3 {
-            assert!(retry.check_attempt::<()>(Err(full())).await.unwrap().is_none());
-        }
+        let (gate, clock, attempts) = (ClaimGate::default(), NoWait::default(), Cell::new(0));
+        let begun = tokio::time::Instant::now();
+        let attempt = async || {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 4 { Err(full()) } else { Ok(()) }
+        };
+        repeat(&gate, &clock, attempt).await.unwrap();
         assert_eq!(*clock.0.lock().unwrap(), [200, 400, 800].map(Duration::from_millis));
         assert_eq!(begun.elapsed(), Duration::ZERO, "the host's timer was waited for");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
-        let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let (mut one, mut two) = (
-            gate.retry(&clock, "write", StoreError::is_transient),
-            gate.retry(&clock, "write", StoreError::is_transient),
-        );
-        assert!(one.check_attempt::<()>(Err(full())).await.unwrap().is_none());
-        assert!(two.check_attempt::<()>(Err(full())).await.unwrap().is_none());
-        assert_eq!(one.check_attempt(Ok(7)).await.unwrap(), Some(7));
+        let (gate, clock, attempts) = (ClaimGate::default(), NoWait::default(), Cell::new(0));
+        let other = gate.close_gate();
+        let attempt = async || {
+            attempts.set(attempts.get() + 1);
+            assert_eq!(gate.0.borrow().uncommitted, attempts.get().min(2));
+            if attempts.get() < 3 { Err(full()) } else { Ok(7) }
+        };
+        assert_eq!(repeat(&gate, &clock, attempt).await.unwrap(), 7);
         assert!(!gate.is_open(), "another answer still waits");
         let waiting = tokio::time::timeout(Duration::from_secs(60), gate.wait_until_open());
         assert!(waiting.await.is_err());
-        assert_eq!(two.check_attempt(Ok(8)).await.unwrap(), Some(8));
-        assert!(
-            gate.is_open(),
-            "a run that waited to begin waits for the gate while its first commit is in scope"
-        );
+        drop(other);
+        assert!(gate.is_open(), "a run that waited to begin waits for the gate that it shut itself");
         gate.wait_until_open().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_pass_is_not_repeated() {
         let (gate, clock) = (ClaimGate::default(), NoWait::default());
-        let damaged = StoreError::Missing { database: PathBuf::from("t.db").into() };
-        assert!(
-            gate.retry(&clock, "write", StoreError::is_transient)
-                .check_attempt::<()>(Err(damaged))
-                .await
-                .is_err()
-        );
-        assert!(gate.is_open());
+        let damaged = || StoreError::Missing { database: PathBuf::from("t.db").into() };
+        assert!(repeat(&gate, &clock, async || Err::<(), _>(damaged())).await.is_err());
+        assert!(gate.is_open() && clock.0.lock().unwrap().is_empty());
     }
 }

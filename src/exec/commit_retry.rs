@@ -38,17 +38,8 @@ impl JobContext {
         may_repeat: fn(&StoreError) -> bool,
         attempt: impl Fn() -> F,
     ) -> Result<T, StoreError> {
-        let mut retry = self.claim_gate.retry(&*self.clock, action, may_repeat);
-        let give_up = self.moment().plus(self.commit_patience);
-        loop {
-            let attempt = attempt().await;
-            if self.moment() >= give_up {
-                return attempt;
-            }
-            if let Some(done) = retry.check_attempt(attempt).await? {
-                return Ok(done);
-            }
-        }
+        let until = self.moment().plus(self.commit_patience);
+        self.claim_gate.repeat_commit(&*self.clock, until, action, may_repeat, attempt).await
     }
 
     /// Waits until changes may be claimed: no answer waits for its commit, and free disk space is above the
