@@ -197,8 +197,9 @@ impl JobContext {
         lane: Lane,
         request: PlatformRequest,
     ) -> Result<AnsweredExchange, JobError> {
+        let pace = if lane == Lane::Probe { PacePayment::Paid } else { PacePayment::Paced };
         loop {
-            let permit = self.reserve_call(request.operation, lane, PacePayment::Paced).await?;
+            let permit = self.reserve_call(request.operation, lane, pace).await?;
             let write = self.store.begin_write(Durability::Normal).await?;
             // Another call may have been throttled while this one waited for the write lock.
             if !permit.may_send() {

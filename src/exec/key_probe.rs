@@ -3,14 +3,12 @@
 //! The work queue has no body, no id and no parameter, so that a 403 there can only concern the key. Only a
 //! well-formed 200 proves that the key works. An answer that is neither that nor a refusal proves nothing.
 
-use super::call::{BegunExchange, reply_message};
+use super::call::reply_message;
 use super::{JobContext, JobError};
 use crate::client::{Verdict, wire};
-use crate::limiter::PacePayment;
 use crate::model::{Lane, Moment, Operation, RunId};
 pub(crate) use crate::reconcile::proof::RefusalCause;
 use crate::reconcile::proof::{self, KeyState};
-use crate::store::Durability;
 use serde::{Deserialize, Serialize};
 
 /// State of the key with its reason.
@@ -32,13 +30,7 @@ pub async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, Jo
     if let Some(why) = context.key_proofs.last_refusal(context.moment()) {
         return Ok(KeyStatus { key: KeyState::Refused, why });
     }
-    let request = wire::work_queue();
-    let permit = context.reserve_call(Operation::WorkQueue, Lane::Probe, PacePayment::Paid).await?;
-    let write = context.store.begin_write(Durability::Normal).await?;
-    let begin = context.exchange_start(run, Lane::Probe, &request);
-    let id = write.exchange_begin_and_commit(context.session_id, &begin).await?;
-    let begun = BegunExchange::new(id, &begin);
-    let answer = context.send_exchange(permit, begun, request).await;
+    let answer = context.read_once(run, Lane::Probe, wire::work_queue()).await?;
     context.exchange_end_ignored(&answer).await?;
     let reply = &answer.reply;
     let (key, why) = match reply.verdict {

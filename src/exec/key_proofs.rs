@@ -21,10 +21,8 @@ struct SharedProofs {
 
 #[derive(Debug, Default)]
 struct ProofState {
-    /// Time of the last probe, if it proved the key.
-    worked_at: Option<Moment>,
-    /// Reason and time of the last probe, if it was refused and nothing was accepted since.
-    refused: Option<(String, Moment)>,
+    /// Result, reason and time of the last probe. A refusal is forgotten once a call is accepted.
+    last: Option<(KeyState, String, Moment)>,
     /// True if the last probe met a failing platform, a lost connection or a 429, which tell nothing of the key.
     is_unanswered: bool,
     /// Quantity updates wait because a refusal could not be classified.
@@ -41,7 +39,8 @@ struct UnjudgedRefusal {
 impl KeyProofs {
     /// Returns the time of the last probe, if it proved the key.
     pub(super) fn worked_at(&self) -> Option<Moment> {
-        self.lock_state().worked_at
+        let state = self.lock_state();
+        state.last.as_ref().filter(|(key, ..)| *key == KeyState::Works).map(|(.., at)| *at)
     }
 
     /// Waits until no other probe is made. Probes at one time share the result of the first.
@@ -55,19 +54,18 @@ impl KeyProofs {
 
     pub(super) fn record_probe(&self, key: KeyState, why: &str, is_answered: bool, at: Moment) {
         let mut state = self.lock_state();
-        state.worked_at = (key == KeyState::Works).then_some(at);
-        state.refused = (key == KeyState::Refused).then(|| (why.to_owned(), at));
+        state.last = Some((key, why.to_owned(), at));
         state.is_unanswered = !is_answered;
     }
 
     pub(super) fn last_refusal(&self, now: Moment) -> Option<String> {
-        let (why, at) = self.lock_state().refused.clone()?;
+        let (_, why, at) = self.lock_state().last.clone().filter(|(key, ..)| *key == KeyState::Refused)?;
         (now.duration_since(at) < RetryDelays::KEY_PROBES_APART).then_some(why)
     }
 
     /// Lets the next probe ask the platform, because the key changed.
     pub(crate) fn forget_refusal(&self) {
-        self.lock_state().refused = None;
+        self.lock_state().last.take_if(|(key, ..)| *key == KeyState::Refused);
     }
 
     pub(super) fn note_answer(&self, verdict: Verdict) {
@@ -122,9 +120,9 @@ mod tests {
         let (proofs, then) = (KeyProofs::default(), Moment(1_000_000));
         for key in [KeyState::NotKnown, KeyState::Refused] {
             proofs.record_probe(KeyState::Works, "", true, then);
-            assert_eq!(proofs.lock_state().worked_at, Some(then));
+            assert_eq!(proofs.worked_at(), Some(then));
             proofs.record_probe(key, "", true, then);
-            assert_eq!(proofs.lock_state().worked_at, None, "{key:?}");
+            assert_eq!(proofs.worked_at(), None, "{key:?}");
         }
     }
 
