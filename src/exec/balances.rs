@@ -13,21 +13,11 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub(crate) enum BalancesOutcome {
-    Recorded {
-        recorded: BalancesRecorded,
-        /// True if the only SKU that the platform is known to have did not come. The answer is recorded as one that
-        /// shows nothing and proves nothing. An operator then sees since when the SKU is not shown.
-        lacks_only_known: bool,
-    },
-    /// None of several known SKUs came. The answer decides nothing and is not applied.
-    NoneKnown { known: u64 },
-}
-
-pub(crate) fn none_known_text(known: u64) -> String {
-    format!(
-        "the platform returned none of {known} known SKUs; nothing was changed; \
-         check that the account is the right one: tallyd check --online"
-    )
+    /// The flag is true if the answer lacks the only SKU that the platform is known to have. It then shows nothing and
+    /// proves nothing.
+    Recorded(BalancesRecorded, bool),
+    /// None of so many known SKUs came. The answer decides nothing and is not applied.
+    NoneKnown(u64),
 }
 
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 1).
@@ -37,8 +27,7 @@ pub(super) async fn record_balances(
     requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     if record_if_unchanged(context, answer, requested).await? {
-        let recorded = BalancesRecorded::default();
-        return Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: false });
+        return Ok(BalancesOutcome::Recorded(BalancesRecorded::default(), false));
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
@@ -47,10 +36,10 @@ pub(super) async fn record_balances(
     };
     if brake::is_emptied_answer(known, 0) && (known > 1 || others) {
         context.exchange_end_ignored(answer).await?;
-        return Ok(BalancesOutcome::NoneKnown { known });
+        return Ok(BalancesOutcome::NoneKnown(known));
     }
     let recorded = store_balances(context, answer, requested, decoded).await?;
-    Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: known > 0 })
+    Ok(BalancesOutcome::Recorded(recorded, known > 0))
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

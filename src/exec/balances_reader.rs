@@ -108,10 +108,10 @@ pub(crate) async fn record_page(
         let AskedPage { answer, requested, has_witnesses } = answered;
         let (is_empty, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
-                Ok(BalancesOutcome::Recorded { recorded, lacks_only_known }) => {
+                Ok(BalancesOutcome::Recorded(recorded, lacks_only_known)) => {
                     let shows_some = !recorded.is_silent;
                     let has_ended_quarantine =
-                        context.record_read_success(READ_OPERATION, &names, shows_some).await?;
+                        context.record_success(READ_OPERATION, &names, shows_some).await?;
                     let latency = context.moment().duration_since(answer.sent_moment);
                     let answer = Box::new(answer);
                     return Ok(PageRead::Recorded(RecordedPage {
@@ -122,7 +122,13 @@ pub(crate) async fn record_page(
                         has_ended_quarantine,
                     }));
                 }
-                Ok(BalancesOutcome::NoneKnown { known }) => (true, balances::none_known_text(known)),
+                Ok(BalancesOutcome::NoneKnown(known)) => {
+                    let why = format!(
+                        "the platform returned none of {known} known SKUs; nothing was changed; \
+                         check that the account is the right one: tallyd check --online"
+                    );
+                    (true, why)
+                }
                 Err(JobError::Implausible(why)) => (false, why),
                 Err(error) => return Err(error),
             }
@@ -154,14 +160,6 @@ pub(crate) async fn record_page(
     }
 }
 
-/// Pages to be read, and the parts of failed pages.
-#[derive(Debug, Default)]
-pub(crate) struct PageQueue {
-    parts: SuspectQueue<Sku>,
-    /// Message of the first failure since the last success. It tells more than those of the parts.
-    failure: String,
-}
-
 #[derive(Debug)]
 pub(crate) enum PageEnd {
     Recorded(RecordedPage),
@@ -174,58 +172,30 @@ pub(crate) enum PageEnd {
     Requeued,
 }
 
-impl PageQueue {
-    pub(crate) fn add(&mut self, page: Vec<Sku>) {
-        self.parts.add(page);
-    }
-
-    /// Returns the next page: the largest.
-    pub(crate) fn take(&mut self) -> Option<Vec<Sku>> {
-        self.parts.take()
-    }
-
-    /// Returns the end of the pause before the next call.
-    pub(crate) fn not_before(&self) -> Option<Moment> {
-        self.parts.not_before()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// Returns the reason if so many calls failed in a row that the platform fails, and not a SKU.
-    pub(crate) fn exhaustion(&self) -> Option<&str> {
-        self.parts.is_exhausted().then_some(self.failure.as_str())
-    }
-
+impl SuspectQueue<Sku> {
     /// Takes the result of a page. A failed page is queued again in halves.
     pub(crate) fn end_page(&mut self, page: Vec<Sku>, read: PageRead, now: Moment) -> PageEnd {
-        let (why, isolated) = match read {
+        match read {
             PageRead::Recorded(page) => {
-                self.parts.succeeded();
-                return PageEnd::Recorded(page);
+                self.succeeded();
+                PageEnd::Recorded(page)
             }
-            PageRead::Failed { why, is_quarantined, .. } => (why, Some(is_quarantined)),
-            PageRead::Unsent(why) => (why, None),
-        };
-        if !self.parts.is_failing() {
-            self.failure = why;
-        }
-        let Some(is_quarantined) = isolated else {
-            self.parts.note_failure(now);
-            self.parts.add(page);
-            return PageEnd::Requeued;
-        };
-        match self.parts.failed(page, now) {
-            Some(sku) => PageEnd::Isolated { sku, is_quarantined },
-            None => PageEnd::Requeued,
+            PageRead::Unsent(why) => {
+                self.note_failure(why, now);
+                self.add(page);
+                PageEnd::Requeued
+            }
+            PageRead::Failed { why, is_quarantined, .. } => match self.failed(page, why, now) {
+                Some(sku) => PageEnd::Isolated { sku, is_quarantined },
+                None => PageEnd::Requeued,
+            },
         }
     }
 }
 
 pub(crate) struct BalancesReader<'a> {
     origin: ReadOrigin<'a>,
-    pages: PageQueue,
+    pages: SuspectQueue<Sku>,
     pub(crate) pages_read: u64,
     pub(crate) unread_reason: Option<String>,
 }
@@ -233,7 +203,7 @@ pub(crate) struct BalancesReader<'a> {
 impl<'a> BalancesReader<'a> {
     /// Creates pages of at most `size` SKUs.
     pub(crate) fn new(origin: ReadOrigin<'a>, skus: &[Sku], size: usize) -> Self {
-        let mut pages = PageQueue::default();
+        let mut pages = SuspectQueue::default();
         skus.chunks(size.max(1)).for_each(|page| pages.add(page.to_vec()));
         Self { origin, pages, pages_read: 0, unread_reason: None }
     }

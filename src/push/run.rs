@@ -6,9 +6,10 @@ use super::kinds::DeliveryRun;
 use super::send::UpdateOutcome;
 use super::snapshot::{OwnReads, PendingStockLevel};
 use super::summary::PushSummary;
-use crate::exec::balances_reader::{PageQueue, PageRead};
+use crate::exec::balances_reader::PageRead;
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Moment, RunId, Sku, StockLevel};
+use crate::reconcile::isolation::SuspectQueue;
 use crate::store::OutboxMark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub(super) struct PushPipeline {
     /// Stock levels of all of these; they are not planned again.
     pub(super) reserved_levels: BTreeSet<StockLevel>,
     /// Parts of failed pages, and quarantined SKUs that are due. One part is read at a time, beside new pages.
-    pub(super) failed_pages: PageQueue,
+    pub(super) failed_pages: SuspectQueue<Sku>,
     pub(super) is_part_in_flight: bool,
     /// Stock levels whose SKU is read or waits in `failed_pages`, each with true if urgent.
     pub(super) reading: Vec<(StockLevel, bool)>,
@@ -216,11 +217,6 @@ impl PushPipeline {
 
     pub(super) fn is_in_flight(&self) -> bool {
         self.reads_in_flight + self.bulk_sends + self.urgent_sends > 0
-    }
-
-    /// Returns true if a read or update in flight has an operator's change.
-    pub(super) fn has_urgent_in_flight(&self) -> bool {
-        self.urgent_reads + self.urgent_sends > 0
     }
 
     /// Returns the call that may start, with at most `at_once` bulk calls in flight.

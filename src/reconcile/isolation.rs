@@ -54,13 +54,16 @@ pub(crate) struct SuspectQueue<T> {
     parts: Vec<Vec<T>>,
     /// Number of consecutive failures.
     failures: usize,
+    /// Message of the first of them. It tells more than those of the parts.
+    failure: String,
     delays: RetryDelays,
     not_before: Option<Moment>,
 }
 
 impl<T> Default for SuspectQueue<T> {
     fn default() -> Self {
-        Self { parts: Vec::new(), failures: 0, delays: RetryDelays::page_retry(), not_before: None }
+        let (parts, failure, delays) = (Vec::new(), String::new(), RetryDelays::page_retry());
+        Self { parts, failures: 0, failure, delays, not_before: None }
     }
 }
 
@@ -68,8 +71,8 @@ impl<T> SuspectQueue<T> {
     /// Records a failed call and adds its entries in two halves.
     ///
     /// Returns an isolated entry, because it cannot be split.
-    pub(crate) fn failed(&mut self, mut entries: Vec<T>, now: Moment) -> Option<T> {
-        self.note_failure(now);
+    pub(crate) fn failed(&mut self, mut entries: Vec<T>, why: String, now: Moment) -> Option<T> {
+        self.note_failure(why, now);
         if entries.len() < 2 {
             return entries.pop();
         }
@@ -80,7 +83,10 @@ impl<T> SuspectQueue<T> {
     }
 
     /// Records a failure that no entry caused.
-    pub(crate) fn note_failure(&mut self, now: Moment) {
+    pub(crate) fn note_failure(&mut self, why: String, now: Moment) {
+        if self.failures == 0 {
+            self.failure = why;
+        }
         self.failures += 1;
         if self.failures > UNPAUSED_FAILURES {
             self.not_before = self.delays.next().map(|delay| now.plus(delay));
@@ -118,14 +124,9 @@ impl<T> SuspectQueue<T> {
         self.not_before
     }
 
-    /// Returns true if the last calls failed, without a success between them.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failures > 0
-    }
-
-    /// Returns true after so many consecutive failures that the platform fails, and not an entry.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.failures >= FAILURES_MAX
+    /// Returns the reason after so many consecutive failures that the platform fails, and not an entry.
+    pub(crate) fn exhaustion(&self) -> Option<&str> {
+        (self.failures >= FAILURES_MAX).then_some(self.failure.as_str())
     }
 }
 
@@ -270,7 +271,7 @@ mod tests {
         while let Some(part) = suspects.take() {
             calls += 1;
             if part.iter().any(|entry| bad.contains(entry)) {
-                isolated.extend(suspects.failed(part, Moment(0)));
+                isolated.extend(suspects.failed(part, String::new(), Moment(0)));
             }
         }
         (calls, isolated)
@@ -300,9 +301,9 @@ mod tests {
     fn the_largest_part_goes_first_because_it_shows_soonest_whether_the_platform_is_well() {
         let (mut suspects, at) = (SuspectQueue::default(), Moment(0));
         suspects.add(vec![1]);
-        assert_eq!(suspects.failed(vec![2, 3, 4, 5, 6], at), None);
+        assert_eq!(suspects.failed(vec![2, 3, 4, 5, 6], String::new(), at), None);
         assert_eq!(suspects.take(), Some(vec![4, 5, 6]));
-        assert_eq!(suspects.failed(vec![7], at), Some(7));
+        assert_eq!(suspects.failed(vec![7], String::new(), at), Some(7));
         assert_eq!(suspects.parts.iter().flatten().copied().collect::<Vec<_>>(), [1, 2, 3]);
         suspects.add(Vec::new());
         let rest: Vec<_> = std::iter::from_fn(|| suspects.take()).collect();
@@ -313,19 +314,19 @@ mod tests {
     fn failures_in_a_row_are_tried_again_with_growing_pauses_and_mean_the_platform_at_last() {
         let mut suspects = SuspectQueue::<i64>::default();
         let pauses: Vec<_> = (0..5)
-            .map(|_| {
-                suspects.note_failure(Moment(1_000));
+            .map(|n| {
+                suspects.note_failure(format!("failure {n}"), Moment(1_000));
                 suspects.not_before().map(|at| at.0 - 1_000)
             })
             .collect();
         assert_eq!(pauses, [None, None, Some(200), Some(400), Some(800)]);
         (5..FAILURES_MAX).for_each(|_| {
-            assert!(!suspects.is_exhausted());
-            suspects.note_failure(Moment(1_000));
+            assert_eq!(suspects.exhaustion(), None);
+            suspects.note_failure("a later one".into(), Moment(1_000));
         });
-        assert!(suspects.is_exhausted());
+        assert_eq!(suspects.exhaustion(), Some("failure 0"));
         suspects.succeeded();
-        assert!(!suspects.is_exhausted() && !suspects.is_failing() && suspects.not_before().is_none());
+        assert_eq!((suspects.exhaustion(), suspects.not_before()), (None, None));
     }
 
     #[test]

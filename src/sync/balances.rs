@@ -13,13 +13,14 @@
 
 use super::page_size::PageSize;
 use crate::exec::balances_reader::{
-    PROVING_PAGE_SKUS, PageEnd, PageQueue, PageRead, RecordedPage, ask_page, record_page,
+    PROVING_PAGE_SKUS, PageEnd, PageRead, RecordedPage, ask_page, record_page,
 };
 use crate::exec::quarantine::Quarantine;
 use crate::exec::reads::ReadOrigin;
-use crate::exec::{JobContext, JobError, RunReport, balances};
+use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
+use crate::reconcile::isolation::SuspectQueue;
 use crate::store::{Durability, StalestProgress};
 use std::collections::{BTreeSet, VecDeque};
 use tokio::task::JoinSet;
@@ -41,8 +42,9 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     let gave_up = read?;
     recorded?;
     reading.store_page_size().await?;
-    let emptied = reading.emptied.take();
-    reading.run_report(gave_up.or(emptied))
+    let lacks =
+        || reading.lacks_only_known.then(|| "the platform does not return the only known SKU".to_owned());
+    reading.run_report(gave_up.or_else(lacks))
 }
 
 struct BalancesPass<'a> {
@@ -56,12 +58,11 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     /// Configured page size, and the size proved before this run.
     initial_size: (usize, Option<usize>),
-    failed_pages: PageQueue,
+    failed_pages: SuspectQueue<Sku>,
     isolated: VecDeque<Sku>,
-    quarantine: Quarantine,
+    quarantine: Quarantine<'a>,
     quarantined_count: usize,
-    /// Reason why an answer without the only known SKU shows nothing.
-    emptied: Option<String>,
+    lacks_only_known: bool,
     read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
@@ -105,11 +106,11 @@ impl<'a> BalancesPass<'a> {
             start_position: context.store.journal_position().await?,
             page_size: PageSize::new(configured, proved),
             initial_size: (configured, proved),
-            failed_pages: PageQueue::default(),
+            failed_pages: SuspectQueue::default(),
             isolated,
             quarantine,
             quarantined_count: 0,
-            emptied: None,
+            lacks_only_known: false,
             read_count: 0,
             freed: 0,
             has_ended_quarantine: false,
@@ -157,8 +158,7 @@ impl<'a> BalancesPass<'a> {
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
                 if !self.quarantine.contains(READ_OPERATION, sku.as_str()) {
                     self.queue.push(sku);
-                } else if self.quarantine.retry_at(self.context.now(), READ_OPERATION, sku.as_str()).is_some()
-                {
+                } else if self.quarantine.retry_at(READ_OPERATION, sku.as_str()).is_some() {
                     self.quarantined_count += 1;
                 } else {
                     self.isolated.push_back(sku);
@@ -261,9 +261,7 @@ impl<'a> BalancesPass<'a> {
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
         self.has_ended_quarantine |= page.has_ended_quarantine;
-        if page.lacks_only_known {
-            self.emptied = Some(balances::none_known_text(1));
-        }
+        self.lacks_only_known |= page.lacks_only_known;
         let is_empty = recorded.absent.len() >= skus.len();
         if origin == PageOrigin::Recheck {
             self.absent += recorded.absent.len();
