@@ -27,9 +27,12 @@ pub(crate) enum EntryRoute {
     Deferred(Timestamp, String),
 }
 
-/// Quarantined entries of all operations, by operation and name.
-#[derive(Debug)]
-pub(crate) struct Quarantine(BTreeMap<(String, String), QuarantineRow>);
+/// Quarantined entries of all operations.
+pub(crate) struct Quarantine<'a> {
+    context: &'a JobContext,
+    /// Entries by operation and name.
+    rows: BTreeMap<(String, String), QuarantineRow>,
+}
 
 /// Meaning of a call that failed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,24 +46,16 @@ pub(crate) enum FailureCause {
 }
 
 impl JobContext {
-    pub(crate) async fn quarantine(&self) -> Result<Quarantine, StoreError> {
+    pub(crate) async fn quarantine(&self) -> Result<Quarantine<'_>, StoreError> {
         let rows = self.store.quarantine_list().await?.into_iter();
-        Ok(Quarantine(rows.map(|row| ((row.operation.clone(), row.subject.clone()), row)).collect()))
+        let rows = rows.map(|row| ((row.operation.clone(), row.subject.clone()), row)).collect();
+        Ok(Quarantine { context: self, rows })
     }
 
-    /// Records a successful call of these entries. An isolated entry leaves the quarantine; returns true if
-    /// it was there.
+    /// Records an answered call of these entries. An answer that shows none of them proves neither a failure
+    /// of theirs nor that the platform works. An isolated entry leaves the quarantine; then all others of the
+    /// operation are due at once. Returns true if it was there.
     pub(crate) async fn record_success(
-        &self,
-        operation: Operation,
-        entries: &[&str],
-    ) -> Result<bool, StoreError> {
-        self.record_read_success(operation, entries, true).await
-    }
-
-    /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
-    /// of theirs nor that the platform works. Returns true as [`JobContext::record_success`] does.
-    pub(crate) async fn record_read_success(
         &self,
         operation: Operation,
         entries: &[&str],
@@ -71,12 +66,6 @@ impl JobContext {
         } else {
             self.entry_failures().clear_failures(operation, entries.iter().copied());
         }
-        self.end_quarantine(operation, entries).await
-    }
-
-    /// Ends the quarantine of an isolated entry whose call did not fail. All other quarantined entries are
-    /// due at once.
-    async fn end_quarantine(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         let [entry] = entries else { return Ok(false) };
         if !self.quarantine().await?.contains(operation, entry) {
             return Ok(false);
@@ -180,20 +169,23 @@ pub(crate) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: T
     format!("calls that name {entry} fail: {why}; the next attempt, in a call of its own, is at {until}")
 }
 
-impl Quarantine {
+impl Quarantine<'_> {
     fn row(&self, operation: Operation, entry: &str) -> Option<&QuarantineRow> {
-        if self.0.is_empty() { None } else { self.0.get(&(operation.as_str().to_owned(), entry.to_owned())) }
+        if self.rows.is_empty() {
+            return None;
+        }
+        self.rows.get(&(operation.as_str().to_owned(), entry.to_owned()))
     }
 
-    pub(crate) fn route_of(&self, context: &JobContext, operation: Operation, entry: &str) -> EntryRoute {
-        let (now, moment) = (context.now(), context.moment());
+    pub(crate) fn route_of(&self, operation: Operation, entry: &str) -> EntryRoute {
+        let (now, moment) = (self.context.now(), self.context.moment());
         if let Some(row) = self.row(operation, entry) {
             return match row.is_due(now) {
                 true => EntryRoute::Isolated,
                 false => EntryRoute::Deferred(row.next_try(), row.why.clone()),
             };
         }
-        let failures = context.entry_failures();
+        let failures = self.context.entry_failures();
         match failures.paused_until(operation, entry) {
             Some(until) if until > moment => EntryRoute::Deferred(
                 now.plus(until.duration_since(moment)),
@@ -205,14 +197,16 @@ impl Quarantine {
     }
 
     /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
-    pub(crate) fn retry_at(&self, now: Timestamp, operation: Operation, entry: &str) -> Option<Timestamp> {
+    pub(crate) fn retry_at(&self, operation: Operation, entry: &str) -> Option<Timestamp> {
+        let now = self.context.now();
         self.row(operation, entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
     }
 
     /// Returns the entries of an operation whose next attempt is in the future, with its time.
-    pub(crate) fn deferred_entries(&self, now: Timestamp, operation: Operation) -> Vec<(&str, Timestamp)> {
+    pub(crate) fn deferred_entries(&self, operation: Operation) -> Vec<(&str, Timestamp)> {
+        let now = self.context.now();
         let waits = |row: &&QuarantineRow| row.operation == operation.as_str() && !row.is_due(now);
-        self.0.values().filter(waits).map(|row| (row.subject.as_str(), row.next_try())).collect()
+        self.rows.values().filter(waits).map(|row| (row.subject.as_str(), row.next_try())).collect()
     }
 
     /// Returns true if the entry is quarantined, also if it is due.

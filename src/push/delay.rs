@@ -8,9 +8,9 @@
 //! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
 //! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
-use super::routes::BatchRoutes;
 use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
+use crate::exec::quarantine::Quarantine;
 use crate::model::{Moment, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
 
@@ -21,7 +21,7 @@ impl PushRun<'_> {
     /// `begun` never wait here, because they wait only to fill their call.
     pub(super) fn delay_few<'w>(
         &mut self,
-        routes: &BatchRoutes<'_>,
+        quarantine: &Quarantine<'_>,
         begun: &[StockLevel],
         batch: Vec<&'w PendingStockLevel>,
     ) -> Vec<&'w PendingStockLevel> {
@@ -29,7 +29,7 @@ impl PushRun<'_> {
             StockLevelStep::ReadFirst | StockLevelStep::Write { .. } => {
                 let goes_on = self.pipeline.own_reads.contains_key(&work.stock_level)
                     || begun.contains(&work.stock_level);
-                !goes_on && !routes.is_separate(work)
+                !goes_on && !work.is_separate(quarantine)
             }
             StockLevelStep::Nothing | StockLevelStep::Agreed(_) => false,
         };

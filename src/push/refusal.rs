@@ -52,7 +52,7 @@ impl SentCall<'_> {
         let mut counts = PushSummary::default();
         match end {
             CallEnd::Accepted(moves) => {
-                self.context.record_success(operation, &self.names).await?;
+                self.context.record_success(operation, &self.names, true).await?;
                 counts.count_outcomes(&moves);
                 Ok(SentEffect::Moved(counts))
             }

@@ -5,62 +5,42 @@
 use super::claim::store_wait_reasons;
 use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
+use crate::exec::JobError;
 use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
-use crate::exec::{JobContext, JobError};
 use crate::model::{Operation, StockLevel, Timestamp};
 use crate::outbox::Reason;
 use crate::reconcile::StockLevelStep;
 use crate::reconcile::isolation::resend_size;
 use crate::reconcile::packing::{PackingEntry, pack_calls};
-use crate::store::StoreError;
 
-pub(super) struct BatchRoutes<'a> {
-    context: &'a JobContext,
-    quarantine: Quarantine,
-}
-
-impl<'a> BatchRoutes<'a> {
-    pub(super) async fn load(context: &'a JobContext) -> Result<Self, StoreError> {
-        Ok(Self { context, quarantine: context.quarantine().await? })
-    }
-
-    fn write_route(&self, work: &PendingStockLevel) -> EntryRoute {
-        let sku = work.stock_level.sku.as_str();
-        self.quarantine.route_of(self.context, Operation::UpdateQuantityOnHand, sku)
-    }
-
-    /// Returns the way of a stock level for its read. A mere suspicion does not separate it from the others.
-    fn read_route(&self, work: &PendingStockLevel) -> EntryRoute {
-        let (operation, sku) = (Operation::GetProductBalances, work.stock_level.sku.as_str());
-        match self.quarantine.contains(operation, sku) {
-            true => self.quarantine.route_of(self.context, operation, sku),
-            false => EntryRoute::Shared,
-        }
+impl PendingStockLevel {
+    fn write_route(&self, quarantine: &Quarantine<'_>) -> EntryRoute {
+        quarantine.route_of(Operation::UpdateQuantityOnHand, self.stock_level.sku.as_str())
     }
 
     /// Returns true if the last call of the stock level failed. Its next call has few other entries, or none.
-    pub(super) fn is_separate(&self, work: &PendingStockLevel) -> bool {
-        work.had_no_effect
-            || work.may_be_refused
-            || matches!(self.write_route(work), EntryRoute::Suspect | EntryRoute::Isolated)
+    pub(super) fn is_separate(&self, quarantine: &Quarantine<'_>) -> bool {
+        self.had_no_effect
+            || self.may_be_refused
+            || matches!(self.write_route(quarantine), EntryRoute::Suspect | EntryRoute::Isolated)
     }
+}
 
-    /// Packs the stock levels that [`Self::is_separate`] selects. A quarantined one goes isolated, as does one
-    /// of an answer that refused an entry without naming it.
-    pub(super) fn separate_calls<'w>(
-        &self,
-        separate: &[&'w PendingStockLevel],
-    ) -> Vec<Vec<&'w PendingStockLevel>> {
-        let (isolated, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = separate
-            .iter()
-            .partition(|work| work.may_be_refused || self.write_route(work) == EntryRoute::Isolated);
-        let entries: Vec<PackingEntry<'_>> = suspects.iter().map(|work| work.packing_entry()).collect();
-        let size = resend_size(suspects.len());
-        let packed = pack_calls(&entries);
-        let parts = packed.iter().flat_map(|call| call.chunks(size));
-        let parts = parts.map(|part| part.iter().map(|index| suspects[*index]).collect());
-        parts.chain(isolated.into_iter().map(|work| vec![work])).collect()
-    }
+/// Packs the stock levels that [`PendingStockLevel::is_separate`] selects. A quarantined one goes isolated, as
+/// does one of an answer that refused an entry without naming it.
+pub(super) fn separate_calls<'w>(
+    separate: &[&'w PendingStockLevel],
+    quarantine: &Quarantine<'_>,
+) -> Vec<Vec<&'w PendingStockLevel>> {
+    let (isolated, suspects): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = separate
+        .iter()
+        .partition(|work| work.may_be_refused || work.write_route(quarantine) == EntryRoute::Isolated);
+    let entries: Vec<PackingEntry<'_>> = suspects.iter().map(|work| work.packing_entry()).collect();
+    let size = resend_size(suspects.len());
+    let packed = pack_calls(&entries);
+    let parts = packed.iter().flat_map(|call| call.chunks(size));
+    let parts = parts.map(|part| part.iter().map(|index| suspects[*index]).collect());
+    parts.chain(isolated.into_iter().map(|work| vec![work])).collect()
 }
 
 impl PushRun<'_> {
@@ -68,7 +48,7 @@ impl PushRun<'_> {
     /// others what they wait for. Stock levels that must be read isolated are handed to the search.
     pub(super) async fn select_ready<'w>(
         &mut self,
-        routes: &BatchRoutes<'_>,
+        quarantine: &Quarantine<'_>,
         batch: Vec<&'w PendingStockLevel>,
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
         let (mut now, mut later) = (Vec::new(), Vec::new());
@@ -78,8 +58,13 @@ impl PushRun<'_> {
                 now.push(work);
                 continue;
             }
-            let read = if is_read { routes.read_route(work) } else { EntryRoute::Shared };
-            match (read, routes.write_route(work)) {
+            let (operation, sku) = (Operation::GetProductBalances, work.stock_level.sku.as_str());
+            // A mere suspicion does not separate a read from the others.
+            let read = match is_read && quarantine.contains(operation, sku) {
+                true => quarantine.route_of(operation, sku),
+                false => EntryRoute::Shared,
+            };
+            match (read, work.write_route(quarantine)) {
                 (EntryRoute::Deferred(until, why), _) | (_, EntryRoute::Deferred(until, why)) => {
                     later.push((work, until, why));
                 }

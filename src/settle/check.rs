@@ -3,7 +3,7 @@
 //! Many stock levels are read per call. Results are stored with the changes.
 
 use super::SettleRun;
-use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim, UpdateClaim};
+use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::preflight;
@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::outbox::CreateBody;
 use crate::reconcile::creates::FoundRecord;
+use crate::reconcile::product_update::UpdateClaim;
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,9 +60,8 @@ impl SettleRun<'_> {
     pub(super) async fn read_back(&mut self) -> Result<(), JobError> {
         let context = self.context;
         let (quarantine, operation) = (context.quarantine().await?, Operation::GetProductBalances);
-        let now = context.now();
-        let mut due = context.store.readback_skus(now).await?;
-        due.retain(|(sku, _)| quarantine.retry_at(now, operation, sku.as_str()).is_none());
+        let mut due = context.store.readback_skus(context.now()).await?;
+        due.retain(|(sku, _)| quarantine.retry_at(operation, sku.as_str()).is_none());
         for page in due.chunks(context.settings().skus_per_call) {
             let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
             let lane = if is_doubted { Lane::Push } else { Lane::Poll };

@@ -86,9 +86,9 @@ pub async fn next_check_at(context: &JobContext) -> Result<Option<Timestamp>, St
         return Ok(Some(context.now()));
     }
     let cases = load_cases(context).await?;
-    let (quarantine, now) = (context.quarantine().await?, context.now());
+    let quarantine = context.quarantine().await?;
     let checks = cases.iter().filter_map(|case| next_check(case, context, &quarantine));
-    let deferred = quarantine.deferred_entries(now, Operation::GetProductBalances);
+    let deferred = quarantine.deferred_entries(Operation::GetProductBalances);
     let readback = match context.store.readback_due(&[]).await? {
         None => None,
         Some(_) => {
@@ -131,7 +131,7 @@ async fn load_cases(context: &JobContext) -> Result<Vec<InDoubtCase>, StoreError
 }
 
 /// Returns the time before which the case is not checked, because its reads fail.
-fn retry_at(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine) -> Option<Timestamp> {
+fn retry_at(case: &InDoubtCase, quarantine: &Quarantine<'_>) -> Option<Timestamp> {
     let (operation, entry) = match &case.request {
         InDoubtRequest::Quantity { sku, .. } => (Operation::GetProductBalances, sku.to_string()),
         InDoubtRequest::Shipment { order, .. } => (Operation::GetOrderLineItems, order.to_string()),
@@ -140,17 +140,17 @@ fn retry_at(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine) -
             return None;
         }
     };
-    match quarantine.route_of(context, operation, &entry) {
+    match quarantine.route_of(operation, &entry) {
         EntryRoute::Deferred(until, _) => Some(until),
         EntryRoute::Isolated | EntryRoute::Suspect | EntryRoute::Shared => None,
     }
 }
 
 /// Returns the time of the next check. A quarantined entry is checked at its next attempt.
-fn next_check(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine) -> Option<Timestamp> {
+fn next_check(case: &InDoubtCase, context: &JobContext, quarantine: &Quarantine<'_>) -> Option<Timestamp> {
     match case.judge_checks(context.settings().timeout, context.now()) {
         Settlement::CheckAgain { not_before } => {
-            let later = retry_at(case, context, quarantine);
+            let later = retry_at(case, quarantine);
             Some(later.map_or(not_before, |later| later.max(not_before)))
         }
         // Checks have decided the case, but a crash prevented the commit; it is due now.

@@ -43,7 +43,7 @@ pub(super) struct EntryReader<'a, E> {
     context: &'a JobContext,
     run: RunId,
     /// Entries quarantined before this run.
-    quarantine: Quarantine,
+    quarantine: Quarantine<'a>,
     /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
     /// and due.
     deferred: Vec<(E, Option<JobError>)>,
@@ -67,7 +67,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     /// due.
     pub(super) fn may_read_now(&mut self, entry: E) -> bool {
         let is_known = self.quarantine.contains(E::OPERATION, &entry.to_string());
-        match self.quarantine.route_of(self.context, E::OPERATION, &entry.to_string()) {
+        match self.quarantine.route_of(E::OPERATION, &entry.to_string()) {
             EntryRoute::Isolated => self.deferred.push((entry, None)),
             EntryRoute::Deferred(_, why) if is_known => self.note_unread(entry, &why),
             // Not delayed, because other entries of the run show if the platform answers again.
@@ -149,7 +149,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
         let anomaly = result.anomaly.map(|anomaly| format!("{}: {anomaly}", entry.display_name()));
         summary.anomalies.extend(anomaly);
         summary.has_ended_quarantine |=
-            self.context.record_success(E::OPERATION, &[&entry.to_string()]).await?;
+            self.context.record_success(E::OPERATION, &[&entry.to_string()], true).await?;
         Ok(())
     }
 

@@ -26,8 +26,6 @@ use std::fmt;
 
 /// Most allocations of one order that a run asks for, so that a long order leaves calls for those of others.
 const ALLOCATIONS_OF_ORDER_MAX: usize = 20;
-/// Most allocations asked for in one run. The next run continues.
-const ALLOCATIONS_MAX: usize = 200;
 /// Part of a minute's calls that one run spends on allocations at most, so that the orders are read again soon.
 const ALLOCATIONS_PART: u32 = 4;
 /// Most named orders that one run of the daemon reads. The others are read between the passes.
@@ -68,7 +66,7 @@ pub(super) async fn has_named_order(context: &JobContext) -> Result<bool, StoreE
 
 async fn deferred_orders(context: &JobContext) -> Result<Vec<OrderId>, StoreError> {
     let quarantine = context.quarantine().await?;
-    let waiting = quarantine.deferred_entries(context.now(), Operation::GetOrderLineItems);
+    let waiting = quarantine.deferred_entries(Operation::GetOrderLineItems);
     Ok(waiting.into_iter().filter_map(|(subject, _)| subject.parse().ok()).map(OrderId).collect())
 }
 
@@ -150,8 +148,7 @@ impl<'a> OrdersPass<'a> {
     }
 
     async fn read_queues(&mut self) -> Result<(), JobError> {
-        let quota = usize::try_from(self.context.limiter.quota_usage().limit / ALLOCATIONS_PART);
-        let mut allocations_left = quota.unwrap_or(usize::MAX).clamp(1, ALLOCATIONS_MAX);
+        let mut allocations_left = (self.context.limiter.quota_usage().limit / ALLOCATIONS_PART).max(1);
         loop {
             let named = self.next_named().await?;
             if let Some(named) = named {
@@ -199,12 +196,7 @@ impl<'a> OrdersPass<'a> {
         if self.lines.is_empty() && lines.is_empty() {
             return orders;
         }
-        // An answer without an allocation is a 404 of its order.
-        let not_found = lines.unchanged_count();
         let mut lines = lines.run_report("line", "allocation");
-        if not_found > 0 {
-            lines.summary.push_str(&format!(", {not_found} of an order that the platform does not find"));
-        }
         if !self.lines.is_empty() {
             lines.summary.push_str(&format!(", {} are left to the next run", self.lines.len()));
         }

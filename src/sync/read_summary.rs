@@ -23,11 +23,6 @@ impl ReadSummary {
         self.read_count == 0 && self.unread.is_empty() && self.quarantined.is_empty()
     }
 
-    /// Returns the number of reads that changed no fact, if none of them changed more than one.
-    pub(super) fn unchanged_count(&self) -> u64 {
-        (self.read_count as u64).saturating_sub(self.changed)
-    }
-
     /// Returns the report of the run, as in "3 orders read, 1 line new or changed".
     pub(super) fn run_report(&self, thing: &str, fact: &str) -> RunReport {
         let (read, changed) = (counted(self.read_count, thing), counted(self.changed, fact));

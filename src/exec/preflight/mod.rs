@@ -13,16 +13,8 @@ use crate::client::wire::{self, DecodedAnswer, PageParams, ProductKey};
 use crate::model::{Operation, OrderId, OrderLine, ShipmentId, Sku, StorefrontId};
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
+use crate::reconcile::shipments::OrderSnapshot;
 use crate::reconcile::tracking::ItemFact;
-
-#[derive(Clone, Debug)]
-pub(crate) struct OrderSnapshot {
-    pub(crate) lines: Vec<OrderLine>,
-    /// True if another line could not be read.
-    pub(crate) has_unreadable: bool,
-    /// True if no line is beyond the answer.
-    pub(crate) is_complete: bool,
-}
 
 /// Reads and records the lines of an order. Fails if lines came and none of them is readable.
 pub(crate) async fn read_order(
@@ -170,7 +162,7 @@ impl ReadOrigin<'_> {
         read: Result<T, JobError>,
     ) -> Result<T, JobError> {
         match &read {
-            Ok(_) => drop(self.context.record_success(operation, &[entry]).await?),
+            Ok(_) => drop(self.context.record_success(operation, &[entry], true).await?),
             Err(error) => {
                 if let Some(why) = error.entry_failure() {
                     self.context.record_failure(operation, &[entry], &why).await?;
