@@ -22,7 +22,7 @@ use tallyd::model::{
 };
 use tallyd::reconcile::packing::{PackingEntry, pack_calls};
 use tallyd::reconcile::{
-    ChangeEffect, Count, CountBase, CountPolicy, OpenState, QuantityState, StockLevelChange, StockLevelInput,
+    ChangeEffect, Count, CountBase, CountPolicy, QuantityState, StockLevelChange, StockLevelInput,
     StockLevelKnowledge, plan_stock_level,
 };
 
@@ -71,7 +71,7 @@ fn merging() {
     let change = |id, effect| StockLevelChange {
         id: ChangeId(id),
         created_at: Timestamp(id * 1000),
-        state: OpenState::Pending,
+        is_pending: true,
         effect,
     };
     let base = CountBase::Known(pair(50, 0));

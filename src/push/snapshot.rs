@@ -14,9 +14,8 @@ use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::reconcile::count_base::base_at_count;
 use crate::reconcile::packing::PackingEntry;
 use crate::reconcile::{
-    ChangeDecision, ChangeEffect, Count, CountBase, CountMark, DecidedChange, OpenState, ProductLack,
-    QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
-    plan_stock_level,
+    ChangeDecision, ChangeEffect, Count, CountBase, CountMark, DecidedChange, ProductLack, QuantityState,
+    StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep, plan_stock_level,
 };
 use crate::store::{
     ChangeOutcome, ChangeRow, KIT_TYPE, OutboxMark, OutboxWindow, PlannedStockLevel, StockLevelRow, Store,
@@ -49,8 +48,6 @@ pub(super) struct PendingStockLevel {
     pub(super) stock_level: StockLevel,
     /// Spelling that the platform is expected to have; the brakes count by it.
     pub(super) projected_sku: Sku,
-    /// Row of the product, once the platform was asked for it.
-    pub(super) product: Option<i64>,
     /// Plan by the facts that are fresh.
     pub(super) plan: StockLevelPlan,
     /// Plan as if the known facts were fresh; the brakes judge by it.
@@ -68,11 +65,6 @@ pub(super) struct PendingStockLevel {
     pub(super) had_no_effect: bool,
     /// True if a pending change had no effect in a call whose answer named no entry.
     pub(super) may_be_refused: bool,
-    /// True if the plan uses a fact that would be read again first. Only a preview has such plans.
-    pub(super) is_stale: bool,
-    pub(super) fact_exchange: ExchangeId,
-    /// Time since boot at which the fact's request was sent. `None` if that was another boot.
-    pub(super) fact_at: Option<Moment>,
     /// Rows that the plan was made from. A plan that needs no call is carried out only if they are unchanged.
     pub(super) read_rows: PlannedStockLevel,
 }
@@ -184,20 +176,12 @@ pub(super) async fn load_new_changes(
         }
     }
     let rejected = store.outbox_pending_of(&others).await?.iter().filter_map(invalid_outcome).collect();
-    Ok(NewChanges { stock_levels: resolve_levels(store, named).await?, rejected, ahead })
-}
-
-/// Returns these stock levels in the platform's spelling, operators' first, each once in its group.
-pub(super) async fn resolve_levels(
-    store: &Store,
-    named: Vec<(StockLevel, bool)>,
-) -> Result<Vec<(StockLevel, bool)>, StoreError> {
     let (levels, urgent): (Vec<StockLevel>, Vec<bool>) = named.into_iter().unzip();
-    let mut levels: Vec<(StockLevel, bool)> =
+    let mut stock_levels: Vec<(StockLevel, bool)> =
         store.stock_levels_resolve(&levels).await?.into_iter().zip(urgent).collect();
     let mut seen = BTreeSet::new();
-    levels.retain(|level| seen.insert(level.clone()));
-    Ok(levels)
+    stock_levels.retain(|level| seen.insert(level.clone()));
+    Ok(NewChanges { stock_levels, rejected, ahead })
 }
 
 impl<'a> SnapshotInputs<'a> {
@@ -244,7 +228,6 @@ impl<'a> SnapshotInputs<'a> {
         let has = |reason: Reason| pending.clone().any(|change| change.has_reason(reason));
         Ok(Some(PendingStockLevel {
             projected_sku: row.sku.clone().unwrap_or_else(|| level.sku.clone()),
-            product: row.product,
             plan,
             projected_plan: projected,
             is_counted: row.is_active
@@ -258,9 +241,6 @@ impl<'a> SnapshotInputs<'a> {
             pending_changes: pending.map(|change| change.id).collect(),
             lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
             is_awaited: (row.lack.is_some() || row.may_be_linked) && open.iter().any(awaits_fact),
-            is_stale: false,
-            fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
-            fact_at: row.fact_moment,
             read_rows: PlannedStockLevel {
                 stock_level: level.clone(),
                 window,
@@ -342,9 +322,10 @@ impl<'a> SnapshotInputs<'a> {
                 let counted_at = set.counted_at.filter(|_| !queued.is_date_ambiguous);
                 let mark = CountMark { id: queued.id, created_at, counted_at };
                 let base = match counted_at {
-                    _ if queued.is_date_ambiguous => CountBase::Unsure,
                     // A fact of the product that had the SKU before is no base.
-                    _ if row.product_id_position.is_some_and(|since| queued.position < Some(since)) => {
+                    _ if queued.is_date_ambiguous
+                        || row.product_id_position.is_some_and(|since| queued.position < Some(since)) =>
+                    {
                         CountBase::Missed
                     }
                     Some(_) if set.seen.is_none() => {
@@ -368,9 +349,8 @@ impl<'a> SnapshotInputs<'a> {
             | ChangeBody::Create(_)
             | ChangeBody::ProductUpdate(_) => return Ok(None),
         };
-        let standing =
-            if queued.state == ChangeState::Pending { OpenState::Pending } else { OpenState::Held };
-        Ok(Some(StockLevelChange { id: queued.id, created_at, state: standing, effect: change }))
+        let is_pending = queued.state == ChangeState::Pending;
+        Ok(Some(StockLevelChange { id: queued.id, created_at, is_pending, effect: change }))
     }
 
     /// Returns the fact that a count is measured against. The database stored it at the insertion, or with

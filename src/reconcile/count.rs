@@ -1,27 +1,10 @@
 //! Decides one count by its situation and the policy (docs/rules.md 1).
 //!
 //! R is the fact and O our own delta. For a count Q with the base (B, O_B), others changed the stock
-//! level by D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each
+//! level by D = (R − O) − (B − O_B). The matches over base, drift and policy have no catch-all arm: each
 //! arm is one line of policy.
 
 use super::{Count, CountBase, CountPolicy, CountResolution, QuantityState};
-
-/// The relation of a count to the current fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CountSituation {
-    /// No other client changed the stock level since the count.
-    Unmoved,
-    /// Others added this many units; negative if others took some.
-    Moved(i64),
-    /// The next read fixes the base.
-    BaseAwaited,
-    /// No base can be fixed any more.
-    BaseMissed,
-    /// The order of the count and the facts around it is unknown.
-    BaseUnsure,
-    /// The warehouse was not linked, so that no fact exists.
-    NoLink,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CountDecision {
@@ -35,53 +18,34 @@ pub(super) enum CountDecision {
     /// The policy prefers the platform's quantity.
     PlatformWins(String),
     Conflict(String),
-    /// No fact gives the platform's quantity at the count; the text states the reason.
-    NoBase(&'static str),
+    /// No fact gives the platform's quantity at the count.
+    NoBase,
 }
 
 /// Decides `count` against the fact `now`; `None` if the warehouse is not linked.
 pub(super) fn decide_count(count: &Count, now: Option<QuantityState>, policy: CountPolicy) -> CountDecision {
     use CountPolicy::{Ask, Local, Merge, Remote};
-    use CountSituation::{BaseAwaited, BaseMissed, BaseUnsure, Moved, NoLink, Unmoved};
     let claim = ResolvedCount::from_count(count, policy);
     let quantity = claim.quantity;
-    match (count_situation(claim.base, now), claim.policy) {
-        (Unmoved, Merge | Local | Remote | Ask) => claim.accept_count(quantity, ""),
-        (NoLink, Merge | Local | Remote | Ask) => {
-            claim.accept_count(quantity, ", not linked to the warehouse yet")
+    let Some(now) = now else { return claim.accept_count(quantity, ", not linked to the warehouse yet") };
+    let base = match (claim.base, claim.policy) {
+        (CountBase::Known(base), Merge | Local | Remote | Ask) => base,
+        (CountBase::Awaited | CountBase::Missed, Local) => {
+            return claim.accept_count(quantity, ", taken as counted");
         }
-        (Moved(drift), Merge) => {
+        (CountBase::Awaited, Merge | Remote | Ask) => return CountDecision::ReadFirst,
+        (CountBase::Missed, Merge | Remote | Ask) => return CountDecision::NoBase,
+    };
+    match (now.drift_since(base), claim.policy) {
+        (0, Merge | Local | Remote | Ask) => claim.accept_count(quantity, ""),
+        (drift, Merge) => {
             claim.accept_count(quantity.saturating_add(drift), &format!(", {}", describe_movement(drift)))
         }
-        (Moved(drift), Local) => {
+        (drift, Local) => {
             claim.accept_count(quantity, &format!(", {}, taken as counted", describe_movement(drift)))
         }
-        (Moved(drift), Remote) => CountDecision::PlatformWins(claim.describe_drift(drift)),
-        (Moved(drift), Ask) => CountDecision::Conflict(claim.describe_drift(drift)),
-        (BaseAwaited | BaseMissed | BaseUnsure, Local) => claim.accept_count(quantity, ", taken as counted"),
-        (BaseAwaited, Merge | Remote | Ask) => CountDecision::ReadFirst,
-        (BaseMissed, Merge | Remote | Ask) => {
-            CountDecision::NoBase("nothing is known of the stock at the time of the count")
-        }
-        (BaseUnsure, Merge | Remote | Ask) => CountDecision::NoBase(
-            "the host's clock was set back or the database was restored after the count, so what happened in between is \
-             unknown",
-        ),
-    }
-}
-
-fn count_situation(base: CountBase, now: Option<QuantityState>) -> CountSituation {
-    match (now, base) {
-        (None, CountBase::Known(_) | CountBase::Awaited | CountBase::Missed | CountBase::Unsure) => {
-            CountSituation::NoLink
-        }
-        (Some(now), CountBase::Known(base)) => match now.drift_since(base) {
-            0 => CountSituation::Unmoved,
-            drift => CountSituation::Moved(drift),
-        },
-        (Some(_), CountBase::Awaited) => CountSituation::BaseAwaited,
-        (Some(_), CountBase::Missed) => CountSituation::BaseMissed,
-        (Some(_), CountBase::Unsure) => CountSituation::BaseUnsure,
+        (drift, Remote) => CountDecision::PlatformWins(claim.describe_drift(drift)),
+        (drift, Ask) => CountDecision::Conflict(claim.describe_drift(drift)),
     }
 }
 
@@ -129,9 +93,7 @@ impl ResolvedCount {
             CountBase::Known(base) => {
                 format!("counted {} while the platform showed {}", self.quantity, base.quantity)
             }
-            CountBase::Awaited | CountBase::Missed | CountBase::Unsure => {
-                format!("counted {}", self.quantity)
-            }
+            CountBase::Awaited | CountBase::Missed => format!("counted {}", self.quantity),
         }
     }
 }

@@ -27,8 +27,8 @@ pub(crate) mod unshown;
 pub(crate) use change_plan::ChangePlan;
 pub use stock_level::{ChangeDecision, DecidedChange, StockLevelStep};
 pub use stock_level::{
-    ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, OpenState, QuantityState,
-    StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan,
+    ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, QuantityState, StockLevelChange,
+    StockLevelInput, StockLevelKnowledge, StockLevelPlan,
 };
 pub use stock_plan::plan_stock_level;
 pub(crate) use unshown::ProductLack;

@@ -60,10 +60,8 @@ code_enum! {
 pub enum CountBase {
     Known(QuantityState),
     Awaited,
-    /// No fact is near enough to the count.
+    /// No fact is near enough to the count, or the order of the count and the facts around it is unknown.
     Missed,
-    /// The host's calendar was set back after the count, so that the order of earlier facts is unknown.
-    Unsure,
 }
 
 /// The time of a count, which decides the adjusts that it includes.
@@ -131,20 +129,13 @@ pub enum ChangeEffect {
     Adjust(i64),
 }
 
-/// The part of a change in a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenState {
-    Pending,
-    /// Waiting for the operator; a later count still cancels it (docs/rules.md 5).
-    Held,
-}
-
 /// An open change of the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelChange {
     pub id: ChangeId,
     pub created_at: Timestamp,
-    pub state: OpenState,
+    /// False if the change is held. A later count still cancels it (docs/rules.md 5).
+    pub is_pending: bool,
     pub effect: ChangeEffect,
 }
 

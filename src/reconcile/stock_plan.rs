@@ -8,8 +8,8 @@
 use super::bounds::{OutOfRange, find_offending};
 use super::count::{CountDecision, decide_count};
 use super::{
-    ChangeDecision, ChangeEffect, Count, CountMark, DecidedChange, OpenState, QuantityState,
-    StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
+    ChangeDecision, ChangeEffect, Count, CountMark, DecidedChange, QuantityState, StockLevelChange,
+    StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
 };
 use crate::model::{ChangeId, Quantity};
 use crate::outbox::Reason;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Decides one stock level, which waits while a change is in flight or in doubt: the input contains none.
 pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
     use StockLevelKnowledge::{AmbiguousSku, Disputed, Kit, Known, Unlinked, Unread};
-    if !input.changes.iter().any(is_pending) {
+    if !input.changes.iter().any(|change| change.is_pending) {
         return PlanDraft::new(input, None).nothing_pending();
     }
     let sku = &input.stock_level.sku;
@@ -44,12 +44,8 @@ pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
 
 const READ_FIRST: StockLevelPlan = StockLevelPlan { step: StockLevelStep::ReadFirst, decisions: Vec::new() };
 
-fn is_pending(change: &StockLevelChange) -> bool {
-    change.state == OpenState::Pending
-}
-
 fn decide_each_pending(input: &StockLevelInput<'_>, outcome: &ChangeDecision) -> StockLevelPlan {
-    let pending = input.changes.iter().filter(|change| is_pending(change));
+    let pending = input.changes.iter().filter(|change| change.is_pending);
     let decisions =
         pending.map(|change| DecidedChange { id: change.id, decision: outcome.clone() }).collect();
     StockLevelPlan { step: StockLevelStep::Nothing, decisions }
@@ -92,7 +88,7 @@ impl<'a> PlanDraft<'a> {
             self.supersede_adjusts(&last);
         }
         let Some((change, count)) = self.latest_count() else { return self.apply_adjusts(None) };
-        if !is_pending(change) {
+        if !change.is_pending {
             return self.apply_adjusts(None);
         }
         match decide_count(&count, self.now, self.input.policy) {
@@ -110,8 +106,12 @@ impl<'a> PlanDraft<'a> {
                 let detail = format!("{why}; decide which quantity is correct");
                 self.hold_change(change.id, Reason::Conflict, detail, Some(count.quantity.0));
             }
-            CountDecision::NoBase(why) => {
-                let detail = format!("counted {}, but {why}; count again", count.quantity);
+            CountDecision::NoBase => {
+                let detail = format!(
+                    "counted {}, but nothing is known of the stock at that time: it was not read, another product had the SKU, \
+                     the host's clock was set back, or the database was restored; count again",
+                    count.quantity
+                );
                 self.hold_change(change.id, Reason::StaleBase, detail, Some(count.quantity.0));
             }
         }
@@ -179,7 +179,7 @@ impl<'a> PlanDraft<'a> {
             count.is_none_or(|count| count.mark.precedes_adjust(change.id, change.created_at))
                 && !self.outcomes.contains_key(&change.id)
         };
-        let pending = self.input.changes.iter().filter(|change| is_pending(change) && is_added(change));
+        let pending = self.input.changes.iter().filter(|change| change.is_pending && is_added(change));
         pending.filter_map(|change| Some((change.id, as_adjust(change)?))).collect()
     }
 

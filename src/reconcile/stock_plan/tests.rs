@@ -22,7 +22,7 @@ fn known_fact(quantity: i64, own_delta: i64) -> StockLevelKnowledge {
 
 /// Returns a pending change `id` that was inserted at second `id`.
 fn change(id: i64, effect: ChangeEffect) -> StockLevelChange {
-    StockLevelChange { id: ChangeId(id), created_at: Timestamp(id * 1000), state: OpenState::Pending, effect }
+    StockLevelChange { id: ChangeId(id), created_at: Timestamp(id * 1000), is_pending: true, effect }
 }
 
 fn count(quantity: i64, base: CountBase) -> Count {
@@ -39,7 +39,7 @@ fn adjust(id: i64, delta: i64) -> StockLevelChange {
 }
 
 fn held(change: StockLevelChange) -> StockLevelChange {
-    StockLevelChange { state: OpenState::Held, ..change }
+    StockLevelChange { is_pending: false, ..change }
 }
 
 fn with_count(mut change: StockLevelChange, edit: impl FnOnce(&mut Count)) -> StockLevelChange {
