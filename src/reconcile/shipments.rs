@@ -14,25 +14,15 @@ use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum OrderFact<'a> {
-    /// Not read just now: a read comes before any decision.
-    Unread,
-    /// The platform knows no such order, or lists no lines of it.
-    Unknown,
-    /// The order has more lines than one answer holds, and the operation has no paging.
-    Incomplete,
-    Known(KnownOrder<'a>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct KnownOrder<'a> {
+/// Lines of an order, as one answer shows them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OrderSnapshot {
     /// Its readable lines. Another line is never sent and keeps none of these.
-    pub lines: &'a [OrderLine],
+    pub lines: Vec<OrderLine>,
     /// True if another line could not be read, for instance because its quantity is a fraction.
     pub has_unreadable: bool,
-    /// True if a shipment of the order is known, cancelled or not.
-    pub has_shipment: bool,
+    /// False if the order has more lines than the answer holds; the operation has no paging.
+    pub is_complete: bool,
 }
 
 /// A line of the request, stored with the claim.
@@ -44,25 +34,30 @@ pub(crate) struct ClaimedLine {
     pub left_before: Option<i64>,
 }
 
-/// Decides a shipment by its order as just read.
+/// Decides a shipment by its order as just read; `None` asks for the read. `has_shipment`: a shipment of the order
+/// is known, cancelled or not.
 ///
 /// `Send` carries every line and quantity, also of a whole order.
-pub(crate) fn plan_shipment(change: &ShipmentCreate, order: OrderFact<'_>) -> ChangePlan<Vec<ClaimedLine>> {
+pub(crate) fn plan_shipment(
+    change: &ShipmentCreate,
+    order: Option<&OrderSnapshot>,
+    has_shipment: bool,
+) -> ChangePlan<Vec<ClaimedLine>> {
     let id = change.order_id;
     let known = match order {
-        OrderFact::Unread => return ChangePlan::ReadFirst,
-        OrderFact::Unknown => {
+        None => return ChangePlan::ReadFirst,
+        Some(order) if !order.is_complete => return incomplete_order(id),
+        Some(order) if order.lines.is_empty() => {
             let detail = format!("the platform lists no lines of order {id}; correct the id");
             return ChangePlan::Held { reason: Reason::NotShown, detail };
         }
-        OrderFact::Incomplete => return incomplete_order(id),
-        OrderFact::Known(order) => order,
+        Some(order) => order,
     };
     let claimed = match &change.lines {
         Some(named) => {
             named.iter().map(|line| claim_line(line, change, known)).collect::<Result<Vec<_>, _>>()
         }
-        None => everything_left(change, known),
+        None => everything_left(change, known, has_shipment),
     };
     claimed.map_or_else(|stop| stop, ChangePlan::Send)
 }
@@ -72,7 +67,7 @@ type StoppedPlan = ChangePlan<Vec<ClaimedLine>>;
 fn claim_line(
     named: &ShipmentLine,
     change: &ShipmentCreate,
-    known: KnownOrder<'_>,
+    known: &OrderSnapshot,
 ) -> Result<ClaimedLine, StoppedPlan> {
     let (id, order) = (named.line_item_id, change.order_id);
     let line = known.lines.iter().find(|line| line.line_item_id == id);
@@ -94,10 +89,14 @@ fn claim_line(
     Ok(ClaimedLine { line_item_id: id, quantity, left_before: line.quantity_left })
 }
 
-fn everything_left(change: &ShipmentCreate, known: KnownOrder<'_>) -> Result<Vec<ClaimedLine>, StoppedPlan> {
+fn everything_left(
+    change: &ShipmentCreate,
+    known: &OrderSnapshot,
+    has_shipment: bool,
+) -> Result<Vec<ClaimedLine>, StoppedPlan> {
     let silent = known.lines.iter().find(|line| line.quantity_left.is_none());
     let has_begun = |line: &OrderLine| line.quantity_left.is_some_and(|left| left < line.quantity_sold);
-    let may_be_begun = known.has_shipment || known.has_unreadable || known.lines.iter().any(has_begun);
+    let may_be_begun = has_shipment || known.has_unreadable || known.lines.iter().any(has_begun);
     if let Some(line) = silent.filter(|_| may_be_begun) {
         return Err(left_unknown(line));
     }

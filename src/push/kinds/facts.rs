@@ -4,13 +4,13 @@
 //! the plan of the send.
 
 use crate::exec::JobError;
-use crate::exec::preflight::OrderSnapshot;
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku};
 use crate::outbox::CreateBody;
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
+use crate::reconcile::shipments::OrderSnapshot;
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{ProductStock, Store};
 

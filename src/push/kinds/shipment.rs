@@ -5,12 +5,11 @@ use super::facts::PlanSource;
 use crate::client::wire::{self, WriteOutcome};
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
-use crate::exec::preflight::OrderSnapshot;
 use crate::model::{ChangeId, LineItemId, OrderId};
 use crate::outbox::{ChangeState, Reason, ShipmentCreate};
 use crate::projection;
 use crate::reconcile::ChangePlan;
-use crate::reconcile::shipments::{ClaimedLine, KnownOrder, OrderFact, is_whole_order, plan_shipment};
+use crate::reconcile::shipments::{ClaimedLine, OrderSnapshot, is_whole_order, plan_shipment};
 use crate::store::{ChangeOutcome, Store, StoreError, WriteTransaction};
 use serde_json::json;
 
@@ -33,15 +32,6 @@ async fn plan_order(
     change: &ShipmentCreate,
     seen: Option<&OrderSnapshot>,
 ) -> Result<ChangePlan<Vec<ClaimedLine>>, StoreError> {
-    let fact = match seen {
-        None => OrderFact::Unread,
-        Some(OrderSnapshot { is_complete: false, .. }) => OrderFact::Incomplete,
-        Some(OrderSnapshot { lines, .. }) if lines.is_empty() => OrderFact::Unknown,
-        Some(OrderSnapshot { lines, has_unreadable, .. }) => {
-            let has_shipment = !store.order_shipments(change.order_id).await?.is_empty();
-            OrderFact::Known(KnownOrder { lines, has_unreadable: *has_unreadable, has_shipment })
-        }
-    };
     let shown = seen.iter().flat_map(|seen| &seen.lines).map(|line| line.line_item_id);
     let shown: Vec<LineItemId> = shown.collect();
     if change.lines.is_none()
@@ -54,7 +44,8 @@ async fn plan_order(
         );
         return Ok(ChangePlan::Held { reason: Reason::NotShown, detail });
     }
-    Ok(plan_shipment(change, fact))
+    let has_shipment = !store.order_shipments(change.order_id).await?.is_empty();
+    Ok(plan_shipment(change, seen, has_shipment))
 }
 
 fn wire_order(change: &ShipmentCreate, claimed: &[ClaimedLine]) -> wire::ShipmentOrder {

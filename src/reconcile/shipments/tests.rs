@@ -36,18 +36,24 @@ fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment()
     let whole = [line(1, 2, Some(2)), line(2, 9, Some(4)), line(3, 1, Some(0))];
     let silent = [line(1, 2, None), line(2, 9, Some(4))];
     let (new, none_left) = ([line(1, 2, None), line(2, 9, Some(9)), line(3, 0, None)], [line(1, 2, Some(0))]);
-    let known = |lines| KnownOrder { lines, has_unreadable: false, has_shipment: false };
-    let shipped = OrderFact::Known(KnownOrder { has_shipment: true, ..known(&new) });
-    let rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&whole) });
-    let only_rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&none_left) });
-    let new_rope = OrderFact::Known(KnownOrder { has_unreadable: true, ..known(&new) });
-    let [whole, silent, new, none_left] =
-        [&whole[..], &silent, &new, &none_left].map(|lines| OrderFact::Known(known(lines)));
-    // Columns: name, named lines, order, plan.
-    let cases: [(&str, NamedLines<'_>, OrderFact<'_>, &str); 23] = [
-        ("not read just now", None, OrderFact::Unread, "read"),
-        ("no such order", None, OrderFact::Unknown, "held not_shown"),
-        ("more than one page", None, OrderFact::Incomplete, "held not_shown"),
+    let known = |lines: &[OrderLine]| OrderSnapshot {
+        lines: lines.to_vec(),
+        has_unreadable: false,
+        is_complete: true,
+    };
+    let with_rope = |lines: &[OrderLine]| OrderSnapshot { has_unreadable: true, ..known(lines) };
+    let [rope, only_rope, new_rope] = [&whole[..], &none_left, &new].map(with_rope);
+    let [whole, silent, new, none_left, empty] = [&whole[..], &silent, &new, &none_left, &[]].map(known);
+    let long = OrderSnapshot { is_complete: false, ..whole.clone() };
+    let [rope, only_rope, new_rope] = [&rope, &only_rope, &new_rope].map(|order| (Some(order), false));
+    let [whole, silent, none_left, empty, long] =
+        [&whole, &silent, &none_left, &empty, &long].map(|order| (Some(order), false));
+    let (new, shipped) = ((Some(&new), false), (Some(&new), true));
+    // Columns: name, named lines, order and true if a shipment of it is known, plan.
+    let cases: [(&str, NamedLines<'_>, (Option<&OrderSnapshot>, bool), &str); 23] = [
+        ("not read just now", None, (None, false), "read"),
+        ("no such order", None, empty, "held not_shown"),
+        ("more than one page", None, long, "held not_shown"),
         ("all that is left", None, whole, "1x2, 2x4"),
         ("a line, all that is left of it", Some(&[(2, None)]), whole, "2x4"),
         ("a line and a quantity", Some(&[(2, Some(3))]), whole, "2x3"),
@@ -69,9 +75,9 @@ fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment()
         ("the rope", Some(&[(9, Some(1))]), rope, "held not_shown"),
         ("nothing but the rope", None, only_rope, "held not_shown"),
     ];
-    for (name, lines, order, expected) in cases {
+    for (name, lines, (order, has_shipment), expected) in cases {
         let change = change(lines);
-        let plan = plan_shipment(&change, order);
+        let plan = plan_shipment(&change, order, has_shipment);
         let claimed = |line: &ClaimedLine| {
             let whole = if is_whole_order(&change, &[*line]) { "whole " } else { "" };
             format!("{whole}{}x{}", line.line_item_id, line.quantity)

@@ -206,9 +206,8 @@ fn shipments(change: &ShipmentCreate) -> Option<PlatformRequest> {
     };
     let named: Vec<OrderLine> = change.lines.iter().flatten().map(|named| line(named.line_item_id)).collect();
     let lines = if named.is_empty() { vec![line(crate::model::LineItemId(known().line))] } else { named };
-    let known = shipments::KnownOrder { lines: &lines, has_unreadable: false, has_shipment: false };
-    let ChangePlan::Send(claimed) = shipments::plan_shipment(change, shipments::OrderFact::Known(known))
-    else {
+    let known = shipments::OrderSnapshot { lines, has_unreadable: false, is_complete: true };
+    let ChangePlan::Send(claimed) = shipments::plan_shipment(change, Some(&known), false) else {
         panic!("enough is left of every line: {change:?}")
     };
     let line = |line: &shipments::ClaimedLine| wire::ShipmentOrderLine {

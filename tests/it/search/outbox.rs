@@ -18,7 +18,7 @@ use crate::outbox::{
     ChangeKind, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep, ShipmentCreate, ShipmentLine,
 };
 use crate::reconcile::in_doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, settle_write};
-use crate::reconcile::shipments::{ClaimedLine, OrderFact};
+use crate::reconcile::shipments::{ClaimedLine, OrderSnapshot};
 use crate::reconcile::{ChangePlan, creates, shipments};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -268,10 +268,9 @@ impl Changes {
         }
         let stop = match self.kind {
             ChangeKind::ShipmentCreate => {
-                let lines = [line(change.left())];
-                let known =
-                    shipments::KnownOrder { lines: &lines, has_unreadable: false, has_shipment: true };
-                stop(shipments::plan_shipment(&order(), OrderFact::Known(known)))
+                let lines = vec![line(change.left())];
+                let known = OrderSnapshot { lines, has_unreadable: false, is_complete: true };
+                stop(shipments::plan_shipment(&order(), Some(&known), true))
             }
             ChangeKind::QuantitySet => None,
             _ => stop(creates::plan_create(NAME, Some(&found(change.done, change.rival)))),
