@@ -7,6 +7,7 @@ use super::in_doubt::{EffectCheck, Settlement, judge_absence};
 use super::read_admission::READS_APART;
 use crate::model::Timestamp;
 use crate::outbox::Reason;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -32,23 +33,29 @@ pub(crate) fn link_active_field(warehouse: impl Display) -> String {
     format!("IsActive in warehouse {warehouse}")
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UpdateInDoubt {
-    /// SKU of the update, for the messages.
+/// Stored evidence of an update, as far as a check can show it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct UpdateClaim {
+    /// SKU of the product at the platform before the update.
     pub sku: String,
+    pub product_id: i64,
     /// Fields that a check showed just before the send.
     pub before: ShownFields,
     /// The same fields in the update, without the fields that the update does not name.
+    #[serde(rename = "ours")]
     pub requested: BTreeMap<String, Option<String>>,
-    pub sent_at: Timestamp,
-    /// Time after the send for which the platform may still execute the update.
-    pub quiet: Duration,
 }
 
-impl UpdateInDoubt {
-    /// Returns true if a check can prove the update: the update changes a field that checks show.
-    pub(crate) fn is_provable(&self) -> bool {
-        self.changed_fields().next().is_some()
+impl UpdateClaim {
+    /// Returns the SKUs that the product may have by now. Empty if no check can prove the update, because it
+    /// changes no field that checks show.
+    pub(crate) fn possible_skus(&self) -> BTreeSet<&str> {
+        if self.changed_fields().next().is_none() {
+            return BTreeSet::new();
+        }
+        let new = self.requested.get(SKU_FIELD).and_then(Option::as_deref);
+        new.into_iter().chain([self.sku.as_str()]).collect()
     }
 
     fn changed_fields(&self) -> impl Iterator<Item = (&String, &Option<String>)> {
@@ -63,18 +70,19 @@ impl UpdateInDoubt {
 /// Judges an update by the checks since, oldest first.
 ///
 /// A check shows the fields, and `None` if the product did not come. `HadNoEffect` needs last checks that show
-/// the product exactly as before the send.
+/// the product exactly as before the send. The platform may execute the update until `quiet` after the send.
 pub(crate) fn settle_update(
-    update: &UpdateInDoubt,
+    update: &UpdateClaim,
+    (sent_at, quiet): (Timestamp, Duration),
     checks: &[EffectCheck<Option<ShownFields>>],
     now: Timestamp,
 ) -> Settlement<()> {
-    let quiet_until = update.sent_at.plus(update.quiet);
+    let quiet_until = sent_at.plus(quiet);
     let undecided = |detail| Settlement::Undecided {
         reason: Reason::Undecided,
         detail: format!("{}: {detail}", update.sku),
     };
-    if !update.is_provable() {
+    if update.possible_skus().is_empty() {
         if now < quiet_until {
             return Settlement::CheckAgain { not_before: quiet_until };
         }
@@ -82,12 +90,12 @@ pub(crate) fn settle_update(
                       compare the product there with the update";
         return undecided(detail.to_owned());
     }
-    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: update.sent_at } };
+    let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
         return Settlement::TookEffect(());
     }
     let is_same = |shown: &Option<ShownFields>| *shown == last.shown;
-    match (judge_absence(checks, is_same, update.sent_at, update.quiet, READS_APART), &last.shown) {
+    match (judge_absence(checks, is_same, sent_at, quiet, READS_APART), &last.shown) {
         (Settlement::HadNoEffect, Some(shown)) if *shown == update.before => Settlement::HadNoEffect,
         (Settlement::HadNoEffect, Some(shown)) => undecided(describe_difference(update, shown)),
         (Settlement::HadNoEffect, None) => undecided(
@@ -97,25 +105,17 @@ pub(crate) fn settle_update(
     }
 }
 
-/// Returns the fields that changed since the send, with the values before, in the update and now.
-fn describe_difference(update: &UpdateInDoubt, shown: &ShownFields) -> String {
-    let answer =
-        |value: Option<&String>| value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"));
-    let names = update.before.keys().chain(update.requested.keys()).chain(shown.keys());
-    let names: BTreeSet<&String> = names.collect();
+/// Returns the fields that changed since the send, with the values before and now.
+fn describe_difference(update: &UpdateClaim, shown: &ShownFields) -> String {
+    let names: BTreeSet<&String> = update.before.keys().chain(shown.keys()).collect();
     let differs = names.into_iter().filter(|name| shown.get(*name) != update.before.get(*name));
-    let numbers = differs.map(|name| {
-        let requested = update.requested.get(name);
-        let requested = requested.map_or_else(|| "not named".to_owned(), |value| answer(value.as_ref()));
-        format!(
-            "{name} was {}, the update has {requested}, it is now {}",
-            answer(update.before.get(name)),
-            answer(shown.get(name))
-        )
-    });
+    let [before, now] =
+        [&update.before, shown].map(|fields| move |name| fields.get(name).map_or("nothing", String::as_str));
+    let fields: Vec<String> =
+        differs.map(|name| format!("{name} was {} and is {}", before(name), now(name))).collect();
     format!(
         "the answer was lost, and others changed the product meanwhile: {}; compare the product there with the update",
-        numbers.collect::<Vec<_>>().join("; ")
+        fields.join("; ")
     )
 }
 
@@ -161,14 +161,15 @@ mod tests {
         Some(BTreeMap::from([("SKU".to_owned(), "A".to_owned()), ("UPC".to_owned(), upc.to_owned())]))
     }
 
-    fn update(upc: &str) -> UpdateInDoubt {
+    const SENT: (Timestamp, Duration) = (Timestamp(100_000), Duration::from_secs(10));
+
+    fn update(upc: &str) -> UpdateClaim {
         let body = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
-        UpdateInDoubt {
+        UpdateClaim {
             sku: "A".into(),
+            product_id: 1,
             before: shown_fields("1").unwrap(),
             requested: checkable_fields(body.as_object().unwrap(), &BTreeMap::new()),
-            sent_at: Timestamp(100_000),
-            quiet: Duration::from_secs(10),
         }
     }
 
@@ -190,17 +191,17 @@ mod tests {
             ("not shown, twice", vec![absent(110), absent(115)], None),
         ];
         for (name, checks, expected) in cases {
-            assert_settlement(name, settle_update(&update("2"), &checks, Timestamp(200_000)), expected);
+            assert_settlement(name, settle_update(&update("2"), SENT, &checks, Timestamp(200_000)), expected);
         }
     }
 
     #[test]
     fn an_update_of_fields_that_no_check_shows_needs_a_decision_after_the_quiet_time() {
         let invisible = update("1");
-        assert!(!invisible.is_provable());
-        let early = settle_update(&invisible, &[], Timestamp(109_999));
+        assert!(invisible.possible_skus().is_empty());
+        let early = settle_update(&invisible, SENT, &[], Timestamp(109_999));
         assert_eq!(early, again(110));
-        let late = settle_update(&invisible, &[], Timestamp(110_000));
+        let late = settle_update(&invisible, SENT, &[], Timestamp(110_000));
         assert!(matches!(late, Settlement::Undecided { reason: Reason::Undecided, .. }), "{late:?}");
     }
 

@@ -10,7 +10,7 @@ use crate::outbox::{ChangeBody, ChangeState, CreateBody, Reason};
 use crate::reconcile::in_doubt::{
     CheckResult, EffectCheck, Settlement, SiblingEntry, WriteInDoubt, quiet_quantity, settle_write,
 };
-use crate::reconcile::product_update::{ShownFields as ShownOfProduct, UpdateInDoubt};
+use crate::reconcile::product_update::UpdateClaim;
 use crate::reconcile::shipments::ClaimedLine;
 use crate::reconcile::{creates, product_update, shipments, tracking};
 use crate::store::{InDoubtRow, StockLevelWrite, Store, StoreError};
@@ -53,34 +53,6 @@ pub(super) enum InDoubtRequest {
 pub(super) struct TrackingClaim {
     pub(super) shipment_id: ShipmentId,
     items: Vec<(ShipmentItemId, String)>,
-}
-
-/// Stored evidence of an update, as far as a check can show it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct UpdateClaim {
-    /// SKU of the product at the platform before the update.
-    pub(super) sku: String,
-    pub(super) product_id: i64,
-    before: ShownOfProduct,
-    #[serde(rename = "ours")]
-    requested: BTreeMap<String, Option<String>>,
-}
-
-impl UpdateClaim {
-    fn in_doubt(&self, sent_at: Timestamp, quiet: Duration) -> UpdateInDoubt {
-        let (sku, before, requested) = (self.sku.clone(), self.before.clone(), self.requested.clone());
-        UpdateInDoubt { sku, before, requested, sent_at, quiet }
-    }
-
-    /// Returns the SKUs that the product may have by now. Empty if no check can decide.
-    pub(super) fn possible_skus(&self) -> BTreeSet<&str> {
-        if !self.in_doubt(Timestamp(0), Duration::ZERO).is_provable() {
-            return BTreeSet::new();
-        }
-        let new = self.requested.get(product_update::SKU_FIELD).and_then(Option::as_deref);
-        new.into_iter().chain([self.sku.as_str()]).collect()
-    }
 }
 
 #[derive(Deserialize)]
@@ -190,7 +162,7 @@ impl InDoubtCase {
             }
             InDoubtRequest::Update(claim) => {
                 let checks = self.parse_checks()?;
-                product_update::settle_update(&claim.in_doubt(sent_at, quiet), &checks, now).map(|()| None)
+                product_update::settle_update(claim, (sent_at, quiet), &checks, now).map(|()| None)
             }
             // The first check has no quiet time, because an effect may be visible already.
             InDoubtRequest::Create { .. } if self.checks.is_empty() => {
