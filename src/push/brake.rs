@@ -12,7 +12,7 @@ use super::snapshot::PendingStockLevel;
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Sku, StockLevel, Timestamp, WarehouseId, counted};
 use crate::reconcile::StockLevelStep;
-use crate::reconcile::brake::{self, BrakeDecision, BrakeTrip, ProjectedWrite, judge_brakes};
+use crate::reconcile::brake::{self, BrakeTrip, ProjectedWrite, judge_brakes};
 use crate::store::{Durability, StockLevelWrite, Store, StoreError};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,16 +20,6 @@ use std::time::Duration;
 
 /// Window in which zeroings count, together with the projected backlog (docs/rules.md 17).
 const ZEROING_WINDOW: Duration = Duration::from_secs(60 * 60);
-
-pub(super) async fn preview_trips(
-    store: &Store,
-    settings: brake::BrakeSettings,
-    now: Timestamp,
-    (works, window_end): (&[PendingStockLevel], Option<ChangeId>),
-) -> Result<Vec<BrakeTrip>, StoreError> {
-    let projected: Vec<ProjectedWrite> = works.iter().filter_map(projected_entry).collect();
-    trips_of(store, settings, now, (&projected, window_end)).await
-}
 
 #[derive(Debug, Default)]
 pub(super) struct ProjectedBacklog {
@@ -94,7 +84,7 @@ pub(super) async fn judge_backlog(
 }
 
 /// Returns the planned write of a stock level, by the known facts.
-fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
+pub(super) fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
     let StockLevelStep::Write { from: Some(from), to } = work.projected_plan.step else { return None };
     Some(ProjectedWrite {
         stock_level: StockLevel {
@@ -111,7 +101,7 @@ fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
 
 /// Returns the trips of these writes together with the writes of the last hour. They are the part of the backlog up to
 /// `window_end`.
-async fn trips_of(
+pub(super) async fn trips_of(
     store: &Store,
     settings: brake::BrakeSettings,
     now: Timestamp,
@@ -132,10 +122,7 @@ async fn trips_of(
     } else {
         BTreeMap::new()
     };
-    match judge_brakes(projected, planned_of_all, &hours, settings) {
-        BrakeDecision::Tripped(trips) => Ok(trips),
-        BrakeDecision::Clear => Ok(Vec::new()),
-    }
+    Ok(judge_brakes(projected, planned_of_all, &hours, settings))
 }
 
 /// Judges the writes of a product's update. Returns the number of held changes.

@@ -6,7 +6,7 @@
 //! on another one's answer is listed with its reason.
 
 use super::backlog::PushBacklog;
-use super::batch::{pack_writes, skus_to_read, witnesses_of};
+use super::batch::{pack_writes, page_to_read};
 use super::brake;
 use super::snapshot::{
     OwnReads, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels, load_new_changes,
@@ -68,8 +68,9 @@ impl PushPreview {
             self.note_all(&[verdict.id], &format!("rejected: {}", verdict.detail.unwrap_or_default()));
         }
         let mut held = BTreeSet::new();
-        let judged = (works.as_slice(), window.end());
-        for trip in brake::preview_trips(store, settings.quantities.brakes, now, judged).await? {
+        let projected: Vec<_> = works.iter().filter_map(brake::projected_entry).collect();
+        let judged = (projected.as_slice(), window.end());
+        for trip in brake::trips_of(store, settings.quantities.brakes, now, judged).await? {
             self.note_all(trip.changes(), &format!("held: {trip}"));
             held.extend(trip.changes().iter().copied());
         }
@@ -89,7 +90,6 @@ impl PushPreview {
             self.reads.push(work.stock_level.clone());
             if work.projected_plan.step != StockLevelStep::ReadFirst {
                 work.plan = work.projected_plan.clone();
-                work.is_stale = true;
             }
         }
     }
@@ -122,12 +122,10 @@ impl PushPreview {
     ) -> Result<(), JobError> {
         let by_level: BTreeMap<&StockLevel, &PendingStockLevel> =
             works.iter().map(|work| (&work.stock_level, work)).collect();
-        let (mut backlog, mut unread, mut waiting) = (PushBacklog::default(), BTreeSet::new(), Vec::new());
+        let mut unread: BTreeSet<StockLevel> = self.reads.iter().cloned().collect();
+        let (mut backlog, mut waiting) = (PushBacklog::default(), Vec::new());
         for work in works {
             backlog.add_level(work.stock_level.clone(), work.is_urgent);
-            if work.is_stale || work.plan.step == StockLevelStep::ReadFirst {
-                unread.insert(&work.stock_level);
-            }
         }
         while !backlog.is_empty() {
             let batch = backlog.take_page(skus_per_call);
@@ -136,8 +134,7 @@ impl PushPreview {
                 .filter_map(|level| by_level.get(level).copied())
                 .partition(|work| unread.contains(&work.stock_level));
             if !stale.is_empty() {
-                let skus = skus_to_read(&stale);
-                let witnesses = witnesses_of(store, &stale, &skus).await?;
+                let (skus, witnesses) = page_to_read(store, &stale, usize::MAX).await?;
                 let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
                 let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
                 self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus), changes });

@@ -8,8 +8,8 @@ use crate::model::{ChangeId, Quantity, StockLevel, WarehouseId, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Minimum number of zeroings that trips the brake. Fewer are usual in an hour.
-const ZEROED_MIN: u64 = 10;
+/// Minimum number of zeroings that are no sales. Fewer are usual in an hour.
+pub(crate) const ZEROED_MIN: u64 = 10;
 
 /// A write of the projected backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,13 +72,6 @@ pub(crate) enum BrakeTrip {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BrakeDecision {
-    Clear,
-    /// Changes of the trips are held; all other changes are sent.
-    Tripped(Vec<BrakeTrip>),
-}
-
 impl BrakeTrip {
     pub(crate) fn changes(&self) -> &BTreeSet<ChangeId> {
         match self {
@@ -113,19 +106,20 @@ impl fmt::Display for BrakeTrip {
 }
 
 /// Judges the projected backlog against the last hour, by warehouse. `planned_of_all`: the number of pending
-/// changes that are projected, and of all. Entries that change nothing trip no brake.
+/// changes that are projected, and of all. Entries that change nothing trip no brake. The changes of the returned
+/// trips are held; all other changes are sent.
 pub(crate) fn judge_brakes(
     projected: &[ProjectedWrite],
     planned_of_all: (u64, u64),
     hours: &BTreeMap<WarehouseId, HourCounts>,
     settings: BrakeSettings,
-) -> BrakeDecision {
+) -> Vec<BrakeTrip> {
     let judged: Vec<&ProjectedWrite> = projected.iter().filter(|entry| !entry.is_released).collect();
     let zeroing: Vec<&ProjectedWrite> = judged.iter().copied().filter(|entry| entry.is_zeroing()).collect();
     let mut trips = zeroing_trips(&zeroing, planned_of_all, hours, settings);
     let counted: Vec<&ProjectedWrite> = judged.into_iter().filter(|entry| entry.is_counted).collect();
     trips.extend(jump_trip(&counted, settings.max_quantity_jump));
-    if trips.is_empty() { BrakeDecision::Clear } else { BrakeDecision::Tripped(trips) }
+    trips
 }
 
 impl ProjectedWrite {

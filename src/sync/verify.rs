@@ -17,9 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Default number of calls: with the default page size, 2,000 SKUs and a tenth of a minute's quota.
 pub(crate) const VERIFY_CALLS: usize = 10;
 
-/// Least number of stock levels above zero whose end at zero is no sale.
-const EMPTIED_MIN: u64 = 10;
-
 /// Result of a comparison.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
@@ -41,7 +38,7 @@ pub struct VerifyReport {
     pub trouble: Option<String>,
     /// Compared stock levels that are above zero in the mirror.
     #[serde(skip)]
-    cells_above_zero: u64,
+    levels_above_zero: u64,
     /// Components of the kits that differ.
     #[serde(skip)]
     components: BTreeMap<(String, i64), Vec<String>>,
@@ -166,7 +163,7 @@ impl VerifyReport {
                 continue;
             }
             self.levels_compared += 1;
-            self.cells_above_zero += u64::from(row.quantity > Some(0));
+            self.levels_above_zero += u64::from(row.quantity > Some(0));
             if let Some(difference) = level_difference(row, shown) {
                 self.components.insert(difference.level(), row.components.clone());
                 self.drift.push(difference);
@@ -202,8 +199,9 @@ impl VerifyReport {
         let has_emptied =
             |drift: &&MirrorDifference| drift.mirror > Some(0) && drift.service.unwrap_or(0) <= 0;
         let emptied = self.drift.iter().filter(has_emptied).count() as u64;
-        let above_zero = self.cells_above_zero.saturating_sub(emptied);
-        if self.cells_above_zero >= EMPTIED_MIN && brake::is_emptied_answer(self.cells_above_zero, above_zero)
+        let above_zero = self.levels_above_zero.saturating_sub(emptied);
+        if self.levels_above_zero >= brake::ZEROED_MIN
+            && brake::is_emptied_answer(self.levels_above_zero, above_zero)
         {
             self.drift.iter_mut().filter(|drift| drift.is_sold).for_each(|drift| drift.explained_by = None);
         }
@@ -340,7 +338,7 @@ mod tests {
                 ..difference(&format!("S{n}"), 3, 0, Some("sold".into()))
             };
             let drift = (0..emptied).map(sold).collect();
-            let mut report = VerifyReport { drift, cells_above_zero: above_zero, ..VerifyReport::default() };
+            let mut report = VerifyReport { drift, levels_above_zero: above_zero, ..VerifyReport::default() };
             report.doubt_emptied();
             assert_eq!(report.unexplained_count(), unexplained, "{emptied} of {above_zero}");
         }
