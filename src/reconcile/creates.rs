@@ -75,13 +75,13 @@ pub(crate) fn settle_create(
     }
 }
 
-/// Returns the indexes of the first change of each `subject`. A subject is an order, shipment, SKU or name.
-/// Subjects that are under way are skipped. `subjects` is in the order of the changes.
-pub(crate) fn first_per_key<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
-    let mut taken = BTreeSet::new();
-    let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);
-    let subjects = subjects.iter().enumerate().filter(first);
-    subjects.filter(|(_, subject)| taken.insert(*subject)).map(|(index, _)| index).collect()
+/// Returns the first change of each key: an order, shipment, SKU or name. Keys that are under way are skipped.
+pub(crate) fn first_per_key<T, K: Ord>(
+    changes: Vec<T>,
+    key: impl Fn(&T) -> K,
+    mut under_way: BTreeSet<K>,
+) -> Vec<T> {
+    changes.into_iter().filter(|change| under_way.insert(key(change))).collect()
 }
 
 #[cfg(test)]
@@ -135,6 +135,6 @@ mod tests {
 
     #[test]
     fn one_change_of_an_ordering_key_at_a_time() {
-        assert_eq!(first_per_key(&[5, 6, 5, 7, 6], &BTreeSet::from([7])), [0, 1]);
+        assert_eq!(first_per_key(vec![5, 6, 5, 7, 6], |key| *key, BTreeSet::from([7])), [5, 6]);
     }
 }

@@ -5,7 +5,8 @@ use crate::model::{ChangeId, Moment, Operation, ProductId, ShipmentId, Sku};
 use crate::outbox::{
     ChangeKind, ChangeState, CreateBody, ProductUpdate, Reason, ShipmentCreate, TrackingSubmit, product_key,
 };
-use crate::store::{ChangeOutcome, ChangeRow, ClaimEvidence, StockLevelWrite};
+use crate::reconcile::creates::first_per_key;
+use crate::store::{ChangeOutcome, ClaimEvidence, StockLevelWrite};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -49,6 +50,8 @@ pub(super) struct CallChange<'w> {
     pub(super) is_urgent: bool,
     /// True if the change was released from a brake.
     pub(super) is_released: bool,
+    /// True if a call with the change failed. It is sent last, so that it does not delay the others.
+    pub(super) has_failed: bool,
     pub(super) work: CallWork<'w>,
 }
 
@@ -138,8 +141,15 @@ pub(super) fn entry_names<'e>(entries: &'e [CallEntry<'_>]) -> Vec<&'e str> {
     keys.map(|key| key.split_once(' ').map_or(key, |(_, name)| name)).collect()
 }
 
-pub(super) fn changes_with_reason(pending: &[ChangeRow], reason: Reason) -> BTreeSet<ChangeId> {
-    pending.iter().filter(|row| row.has_reason(reason)).map(|row| row.id).collect()
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
+pub(super) fn first_per_ordering_key(
+    changes: Vec<CallChange<'_>>,
+    under_way: BTreeSet<String>,
+) -> Vec<CallChange<'_>> {
+    let mut first = first_per_key(changes, |change| change.work.ordering_key(), under_way);
+    first.sort_by_key(|change| change.has_failed);
+    first
 }
 
 pub(super) fn refusal_outcome(id: ChangeId, messages: &[String]) -> ChangeOutcome {

@@ -34,7 +34,7 @@ use crate::client::wire;
 use crate::exec::JobError;
 use crate::exec::call::AnsweredExchange;
 use crate::model::{ChangeId, Position};
-use crate::outbox::ChangeBody;
+use crate::outbox::{ChangeBody, Reason};
 use crate::store::{ChangeOutcome, ChangeRow, Store, StoreError, WriteTransaction};
 
 /// Returns the changes other than quantities, and apart from them the trackings whose shipment does not exist. Leaves
@@ -59,7 +59,8 @@ async fn call_changes<'w>(
             Ok(ChangeBody::QuantitySet(_) | ChangeBody::QuantityAdjust(_)) | Err(_) => continue,
         };
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
-        found.push(CallChange { id: row.id, is_urgent, is_released, work });
+        let has_failed = row.has_reason(Reason::NotSent);
+        found.push(CallChange { id: row.id, is_urgent, is_released, has_failed, work });
     }
     Ok((found, missing))
 }

@@ -4,22 +4,21 @@
 //! change of an order, shipment, SKU or name has no preview, because its plan depends on the result of the
 //! first one.
 
-use super::entry::{CallChange, CallEntry, CallKind, changes_with_reason};
+use super::entry::{CallChange, CallEntry, CallKind, first_per_ordering_key};
 use super::facts::{PlanRead, PlanSource, ProductFacts};
-use super::run::first_per_key;
 use super::tracking::MissingShipment;
 use super::{call_changes, call_request, plan_entry};
 use crate::client::PlatformRequest;
 use crate::client::wire::{self, PageParams};
 use crate::exec::JobError;
-use crate::exec::preflight::OrderSnapshot;
 use crate::exec::reads::TimedRead;
 use crate::model::{ChangeId, ExchangeId, OrderId, ShipmentId, Sku, WarehouseId};
-use crate::outbox::{CreateBody, Reason};
+use crate::outbox::CreateBody;
 use crate::push::preview::{PlannedRequest, PushPreview};
 use crate::reconcile::ChangePlan;
 use crate::reconcile::creates::FoundRecord;
 use crate::reconcile::product_update::ShownFields;
+use crate::reconcile::shipments::OrderSnapshot;
 use crate::reconcile::tracking::ItemFact;
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +31,6 @@ pub(crate) async fn preview_deliveries(store: &Store, preview: &mut PushPreview)
         store,
         preview,
         busy_keys: store.delivery_keys_in_flight().await?,
-        previously_failed: changes_with_reason(&pending, Reason::NotSent),
         first_by_key: BTreeMap::new(),
         covered: BTreeSet::new(),
     };
@@ -57,7 +55,6 @@ struct DeliveryPreview<'a> {
     store: &'a Store,
     preview: &'a mut PushPreview,
     busy_keys: BTreeSet<String>,
-    previously_failed: BTreeSet<ChangeId>,
     first_by_key: BTreeMap<String, ChangeId>,
     covered: BTreeSet<ChangeId>,
 }
@@ -96,7 +93,7 @@ impl DeliveryPreview<'_> {
                 format!("sent after the change `{key}` for the same {subject}; it is planned again then"),
             );
         }
-        let mut next = first_per_key(open, &self.busy_keys, &self.previously_failed);
+        let mut next = first_per_ordering_key(open, self.busy_keys.clone());
         next.truncate(limit);
         for change in &next {
             self.first_by_key.insert(change.work.ordering_key(), change.id);

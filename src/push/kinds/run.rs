@@ -1,13 +1,14 @@
 //! Delivery of the changes other than quantities in a run, one call of each kind in a turn.
 
 use super::entry::{
-    CallChange, CallEntry, CallKind, CallWork, EntryContent, UpdateContent, changes_with_reason, entry_names,
+    CallChange, CallEntry, CallKind, CallWork, EntryContent, UpdateContent, entry_names,
+    first_per_ordering_key,
 };
 use super::facts::{PlanRead, PlanSource, ProductFacts};
 use super::tracking::MissingShipment;
 use super::{AcceptedEntries, call_changes, call_request, plan_entry, product_update};
 use crate::exec::change_events::log_outcomes;
-use crate::exec::preflight::{self, OrderSnapshot};
+use crate::exec::preflight;
 use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError};
@@ -19,11 +20,10 @@ use crate::push::claim::{self, CallEnd, CallOutcome, ClaimedCall, store_wait_rea
 use crate::push::refusal::{REFUSED_MAX, SentCall, SentEffect};
 use crate::push::summary::PushSummary;
 use crate::reconcile::ChangePlan;
-use crate::reconcile::creates::{self as create_plans, FoundRecord};
+use crate::reconcile::creates::FoundRecord;
+use crate::reconcile::shipments::OrderSnapshot;
 use crate::reconcile::tracking::ItemFact;
-use crate::store::{
-    ChangeOutcome, ChangeRow, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, Store,
-};
+use crate::store::{ChangeOutcome, ClaimEvidence, ClaimedChange, Durability, StockLevelWrite, Store};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -45,8 +45,6 @@ pub(in crate::push) struct DeliveryRun {
     was_isolated: bool,
     /// Calls in a row that the platform refused as a whole with an undocumented status.
     consecutive_refusals: usize,
-    /// Changes that failed before. They are sent last, so that they do not delay the others.
-    previously_failed: BTreeSet<ChangeId>,
     /// True if the run makes no further calls. The platform cannot be reached, or it refused too many calls.
     is_cut_off: bool,
 }
@@ -62,7 +60,6 @@ impl DeliveryRun {
             isolated: BTreeSet::new(),
             was_isolated: false,
             consecutive_refusals: 0,
-            previously_failed: BTreeSet::new(),
             is_cut_off: false,
         }
     }
@@ -70,18 +67,14 @@ impl DeliveryRun {
     /// Sends a call for each kind that has something to send. Beside the quantities these are shipments and
     /// trackings only. Returns false if nothing is left to do now.
     pub(in crate::push) async fn send_turn(&mut self, beside: bool) -> Result<bool, JobError> {
-        let pending = self.context.store.outbox_deliveries(beside).await?;
-        self.send_pending(&pending).await
-    }
-
-    async fn send_pending(&mut self, pending: &[ChangeRow]) -> Result<bool, JobError> {
         if self.is_cut_off {
             return Ok(false);
         }
-        self.previously_failed = changes_with_reason(pending, Reason::NotSent);
+        let pending = self.context.store.outbox_deliveries(beside).await?;
         // These shared a call of unknown outcome and had no effect.
-        self.isolated.extend(changes_with_reason(pending, Reason::NotLanded));
-        let (changes, missing) = call_changes(&self.context.store, pending).await?;
+        let had_no_effect = pending.iter().filter(|row| row.has_reason(Reason::NotLanded));
+        self.isolated.extend(had_no_effect.map(|row| row.id));
+        let (changes, missing) = call_changes(&self.context.store, &pending).await?;
         let mut was_sent = self.note_missing(missing).await?;
         for lane in [Lane::Operator, Lane::Push] {
             self.lane = lane;
@@ -104,15 +97,20 @@ impl DeliveryRun {
     /// Sends a call of a kind. Returns false if there is nothing to send.
     async fn send_kind(&mut self, kind: CallKind, changes: Vec<CallChange<'_>>) -> Result<bool, JobError> {
         let under_way = self.context.store.delivery_keys_in_flight().await?;
-        let ready = first_per_key(changes, &under_way, &self.previously_failed);
+        let ready = first_per_ordering_key(changes, under_way);
         let ready = self.select_ready(kind, ready).await?;
         let turn = self.take_for_call(ready, kind.entries_max());
         let mut entries = Vec::new();
         for change in &turn {
             let Some(entry) = plan_entry(self, change).await? else { continue };
-            if !self.is_held_by_brake(change, &entry).await? {
-                entries.push(entry);
+            if let EntryContent::Update(UpdateContent { sku, writes, .. }) = &entry.content {
+                let held = judge_update(&self.context, change.id, change.is_released, sku, writes).await?;
+                self.summary.held += held;
+                if held > 0 {
+                    continue;
+                }
             }
+            entries.push(entry);
         }
         self.send_entries(&entries).await?;
         Ok(!turn.is_empty())
@@ -142,11 +140,12 @@ impl DeliveryRun {
         kind: CallKind,
         changes: Vec<CallChange<'w>>,
     ) -> Result<Vec<CallChange<'w>>, JobError> {
-        let quarantine = self.context.quarantine().await?;
+        let context = self.context.clone();
+        let quarantine = context.quarantine().await?;
         let (mut now, mut waiting) = (Vec::new(), Vec::new());
         'changes: for change in changes {
             for operation in kind.entry_operations() {
-                match quarantine.route_of(&self.context, *operation, &change.work.entry()) {
+                match quarantine.route_of(*operation, &change.work.entry()) {
                     EntryRoute::Deferred(until, why) => {
                         self.summary.note_retry(until);
                         self.skipped.insert(change.id);
@@ -181,10 +180,10 @@ impl DeliveryRun {
     async fn update_obstacle(
         &mut self,
         update: &ProductUpdate,
-        quarantine: &Quarantine,
+        quarantine: &Quarantine<'_>,
     ) -> Result<Option<(Reason, String)>, JobError> {
         let sku = product_update::current_sku(&self.context.store, update).await?;
-        let route = quarantine.route_of(&self.context, Operation::UpdateProduct, sku.as_str());
+        let route = quarantine.route_of(Operation::UpdateProduct, sku.as_str());
         if let EntryRoute::Deferred(until, why) = route {
             let why = format!("sent without effect ({why}); it is sent again at {until}");
             self.summary.note_retry(until);
@@ -194,19 +193,6 @@ impl DeliveryRun {
         let is_busy = self.context.store.product_stock(&sku).await?.is_busy();
         let why = format!("a write of {sku} is in flight or in doubt");
         Ok(is_busy.then_some((Reason::AwaitsOther, why)))
-    }
-
-    /// Judges the quantities of a product's update by the brakes. Returns true if they held it.
-    async fn is_held_by_brake(
-        &mut self,
-        change: &CallChange<'_>,
-        entry: &CallEntry<'_>,
-    ) -> Result<bool, JobError> {
-        let EntryContent::Update(update) = &entry.content else { return Ok(false) };
-        let UpdateContent { sku, writes, .. } = update;
-        let held = judge_update(&self.context, change.id, change.is_released, sku, writes).await?;
-        self.summary.held += held;
-        Ok(held > 0)
     }
 
     /// Returns the first `limit` changes for a call. Isolated changes and the others take turns.
@@ -305,20 +291,6 @@ impl DeliveryRun {
         self.is_cut_off = true;
         self.summary.note_failure(why);
     }
-}
-
-/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
-/// flight or in doubt.
-pub(super) fn first_per_key<'w>(
-    changes: Vec<CallChange<'w>>,
-    under_way: &BTreeSet<String>,
-    previously_failed: &BTreeSet<ChangeId>,
-) -> Vec<CallChange<'w>> {
-    let keys: Vec<String> = changes.iter().map(|change| change.work.ordering_key()).collect();
-    let first = create_plans::first_per_key(&keys, under_way);
-    let mut first: Vec<CallChange<'w>> = first.into_iter().map(|index| changes[index]).collect();
-    first.sort_by_key(|change| previously_failed.contains(&change.id));
-    first
 }
 
 impl PlanSource for DeliveryRun {
