@@ -29,15 +29,7 @@ impl CreateBody {
         &self,
         origin: ReadOrigin<'_>,
     ) -> Result<TimedRead<Vec<FoundRecord>>, JobError> {
-        match &self.thing {
-            CreatedThing::Product(sku) => {
-                Ok(preflight_product(self, sku, &[], origin).await?.map(Option::unwrap_or_default))
-            }
-            CreatedThing::Warehouse(_) => preflight_warehouse(self, origin).await,
-            CreatedThing::Template(storefront, name) => {
-                preflight_templates(self, *storefront, name, origin).await
-            }
-        }
+        Ok(self.read_found(origin, self.name(), &[]).await?.map(Option::unwrap_or_default))
     }
 
     /// Reads them together with known things, as proof of an empty result. `None` if the answer has nothing
@@ -47,33 +39,35 @@ impl CreateBody {
         origin: ReadOrigin<'_>,
     ) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
         let store = &origin.context.store;
-        let is_listed =
-            |seen: &TimedRead<Vec<FoundRecord>>, id: i64| seen.records.iter().any(|found| found.id == id);
-        match &self.thing {
-            CreatedThing::Product(sku) => {
-                let beside = store.witness_skus(std::slice::from_ref(sku)).await?;
-                preflight_product(self, sku, &beside, origin).await
+        let (beside, known) = match &self.thing {
+            CreatedThing::Product(sku) => (store.witness_skus(std::slice::from_ref(sku)).await?, Vec::new()),
+            CreatedThing::Warehouse(_) | CreatedThing::Template(..) => {
+                (Vec::new(), self.known_records(store).await?)
             }
-            CreatedThing::Warehouse(_) => {
-                let known = store.warehouse_ids().await?;
-                let seen = preflight_warehouse(self, origin).await?;
-                let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
-                Ok(seen.map(|found| self.proved_records(found, rest_came)))
-            }
-            CreatedThing::Template(storefront, _) => {
-                let known = store.template_names(*storefront).await?;
-                let seen = preflight_templates(self, *storefront, "", origin).await?;
-                let rest_came = known.iter().all(|(id, _)| is_listed(&seen, *id));
-                Ok(seen.map(|found| self.proved_records(found, rest_came)))
-            }
-        }
+        };
+        let is_ours = |found: &FoundRecord| case_key(&found.name) == case_key(self.name());
+        let proved = |found: Vec<FoundRecord>| {
+            let is_listed = |known: &FoundRecord| found.iter().any(|found| found.id == known.id);
+            (known.iter().all(is_listed) || found.iter().any(is_ours)).then_some(found)
+        };
+        Ok(self.read_found(origin, "", &beside).await?.map(|found| found.and_then(proved)))
     }
 
-    /// Returns the records found. `None` if the answer is not complete (`rest_came`) and has no record under
-    /// the name.
-    fn proved_records(&self, found: Vec<FoundRecord>, rest_came: bool) -> Option<Vec<FoundRecord>> {
-        let is_there = found.iter().any(|found| case_key(&found.name) == case_key(self.name()));
-        (rest_came || is_there).then_some(found)
+    /// Reads the things, each compared with the change: of the listing templates those whose name contains `filter`,
+    /// of the products those with the SKU or one of `beside`. `None` if the answer lacks one of these and the SKU.
+    async fn read_found(
+        &self,
+        origin: ReadOrigin<'_>,
+        filter: &str,
+        beside: &[Sku],
+    ) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
+        match &self.thing {
+            CreatedThing::Product(sku) => preflight_product(self, sku, beside, origin).await,
+            CreatedThing::Warehouse(_) => Ok(preflight_warehouse(self, origin).await?.map(Some)),
+            CreatedThing::Template(storefront, _) => {
+                Ok(preflight_templates(self, *storefront, filter, origin).await?.map(Some))
+            }
+        }
     }
 
     /// Returns the first request of [`CreateBody::preflight_named`].
