@@ -28,38 +28,26 @@ pub(super) fn pack_writes<'w>(
     calls
 }
 
-/// Returns the SKUs of the next read before a push. These are all stale SKUs, unless an answer lacked some of
-/// them: then the lacking SKUs come first, up to [`PROVING_PAGE_SKUS`] SKUs in all.
-pub(super) fn skus_to_read(stale: &[&PendingStockLevel]) -> BTreeSet<Sku> {
-    if !stale.iter().any(is_lacking) {
-        return stale.iter().map(|work| work.stock_level.sku.clone()).collect();
-    }
-    let mut skus: BTreeSet<Sku> = BTreeSet::new();
-    let first =
-        stale.iter().filter(|work| is_lacking(work)).chain(stale.iter().filter(|work| !is_lacking(work)));
-    for work in first {
-        if skus.len() >= PROVING_PAGE_SKUS {
-            break;
-        }
-        skus.insert(work.stock_level.sku.clone());
-    }
-    skus
-}
-
-/// Returns true if an answer lacked the SKU as a whole.
-pub(super) fn is_lacking(work: &&PendingStockLevel) -> bool {
-    work.lack.is_some_and(ProductLack::needs_confirmation)
-}
-
-/// Returns the witnesses of a page: SKUs that are known to exist, and undecided spellings of the page's SKUs.
-/// Empty unless an earlier answer lacked a SKU of the page.
-pub(super) async fn witnesses_of(
+/// Returns the SKUs of the next read before a push, with its witnesses. These are the SKUs of the first `most`
+/// stale stock levels. If an answer lacked some SKUs as a whole, these come first, in a page of at most
+/// [`PROVING_PAGE_SKUS`] SKUs. Its witnesses are SKUs that are known to exist, and undecided spellings.
+pub(super) async fn page_to_read(
     store: &Store,
     stale: &[&PendingStockLevel],
-    skus: &BTreeSet<Sku>,
-) -> Result<Vec<Sku>, StoreError> {
-    if !stale.iter().any(|work| is_lacking(work) && skus.contains(&work.stock_level.sku)) {
-        return Ok(Vec::new());
+    most: usize,
+) -> Result<(BTreeSet<Sku>, Vec<Sku>), StoreError> {
+    let is_lacking = |work: &&&PendingStockLevel| work.lack.is_some_and(ProductLack::needs_confirmation);
+    let (lacking, others): (Vec<_>, Vec<_>) = stale.iter().partition(is_lacking);
+    let sku = |work: &&PendingStockLevel| work.stock_level.sku.clone();
+    if lacking.is_empty() {
+        return Ok((others.into_iter().take(most).map(sku).collect(), Vec::new()));
     }
-    store.witness_skus(&skus.iter().cloned().collect::<Vec<_>>()).await
+    let mut page = Vec::new();
+    for sku in lacking.into_iter().chain(others).map(sku) {
+        if page.len() < PROVING_PAGE_SKUS && !page.contains(&sku) {
+            page.push(sku);
+        }
+    }
+    let witnesses = store.witness_skus(&page).await?;
+    Ok((page.into_iter().collect(), witnesses))
 }

@@ -15,23 +15,23 @@
 //! Each call checks the age of its facts once it has its reservation ([`send`]). A page is no
 //! larger than what can be written before its facts are too old.
 
-use super::batch::{is_lacking, pack_writes, skus_to_read, witnesses_of};
+use super::batch::{pack_writes, page_to_read};
 use super::brake;
-use super::routes::BatchRoutes;
+use super::routes::separate_calls;
 use super::run::{FinishedCall, PushRun, QueuedCall};
 use super::send;
 use super::snapshot::{
     NewChanges, OWN_READ_SERVES, PendingStockLevel, PushSnapshot, SnapshotInputs, deduplicate_levels,
-    load_new_changes, load_snapshot, resolve_levels,
+    load_new_changes, load_snapshot,
 };
 use crate::exec::balances_reader::read_page;
+use crate::exec::quarantine::Quarantine;
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
 use crate::model::{Lane, Sku, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
 use crate::store::Durability;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and asked for again
@@ -55,7 +55,12 @@ impl PushRun<'_> {
         }
         self.take_new_changes().await?;
         self.release_delayed();
-        while !self.pipeline.backlog.is_empty() && (self.pipeline.backlog.has_urgent() || self.needs_page()) {
+        // Calls are queued for the time of a read. Only one page is read at a time, because its result affects the next.
+        let calls_ahead = self.calls_in(self.pipeline.latency) + 1;
+        while !self.pipeline.backlog.is_empty()
+            && (self.pipeline.backlog.has_urgent()
+                || self.pipeline.reads_in_flight == 0 && self.pipeline.queued_calls.len() <= calls_ahead)
+        {
             self.plan_batch().await?;
             self.release_delayed();
         }
@@ -73,7 +78,6 @@ impl PushRun<'_> {
     /// must judge the whole window before any of it is sent.
     async fn take_new_changes(&mut self) -> Result<(), JobError> {
         let (now, moment, store) = (self.context.now(), self.context.moment(), &self.context.store);
-        let is_first = self.pipeline.is_new();
         let intake_end = *self.pipeline.intake_end.get_or_insert(moment.plus(INTAKE_TIME));
         let window = store.outbox_window(self.window_after).await?;
         self.window_end = window.end();
@@ -82,11 +86,6 @@ impl PushRun<'_> {
         let found = stock_levels.len();
         stock_levels.retain(|(_, is_urgent)| *is_urgent || moment < intake_end);
         self.has_more |= stock_levels.len() < found;
-        if is_first {
-            // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
-            let superseded = store.outbox_superseded(&window).await?.into_iter().map(|level| (level, false));
-            stock_levels.extend(resolve_levels(store, superseded.collect()).await?);
-        }
         self.reject_invalid(&rejected).await?;
         if !ahead.is_empty() {
             let mut write = self.context.store.begin_write(Durability::Full).await?;
@@ -150,17 +149,6 @@ impl PushRun<'_> {
             .collect())
     }
 
-    /// Returns true if another page is needed now. Only one page is read at a time, because its result
-    /// affects the next.
-    fn needs_page(&self) -> bool {
-        self.pipeline.reads_in_flight == 0 && self.pipeline.queued_calls.len() <= self.calls_ahead()
-    }
-
-    /// Returns the number of calls that are sent while a page is read.
-    fn calls_ahead(&self) -> usize {
-        self.calls_in(self.pipeline.latency) + 1
-    }
-
     /// Returns the number of bulk calls that the quota allows in this time.
     fn calls_in(&self, time: Duration) -> usize {
         let calls = u128::from(self.context.limiter.quota_usage().limit) * time.as_millis() / 60_000;
@@ -187,9 +175,12 @@ impl PushRun<'_> {
             self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
             return Ok(());
         }
-        let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| needs_action(work)).collect();
-        let routes = BatchRoutes::load(self.context).await?;
-        let batch = self.select_ready(&routes, batch).await?;
+        let is_idle = |work: &&PendingStockLevel| {
+            work.plan.step == StockLevelStep::Nothing && work.plan.decisions.is_empty()
+        };
+        let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| !is_idle(work)).collect();
+        let quarantine = self.context.quarantine().await?;
+        let batch = self.select_ready(&quarantine, batch).await?;
         if !self.finish_without_call(&batch).await? {
             self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
             return Ok(());
@@ -202,9 +193,9 @@ impl PushRun<'_> {
                 self.pipeline.own_reads.remove(&work.stock_level);
             }
         }
-        let batch = self.delay_few(&routes, &begun, batch);
+        let batch = self.delay_few(&quarantine, &begun, batch);
         self.read_stale(&batch).await?;
-        self.queue_writes(&batch, &routes);
+        self.queue_writes(&batch, &quarantine);
         let is_left = |work: &&&PendingStockLevel| {
             work.plan.step == StockLevelStep::ReadFirst
                 && !self.pipeline.reserved_levels.contains(&work.stock_level)
@@ -233,7 +224,7 @@ impl PushRun<'_> {
         // sooner.
         let stale: Vec<&PendingStockLevel> =
             stale.into_iter().filter(|work| work.is_urgent || !urgent).collect();
-        let skus = self.next_skus(&stale);
+        let (skus, witnesses) = page_to_read(&self.context.store, &stale, self.levels_in_time()).await?;
         if skus.is_empty() {
             return Ok(());
         }
@@ -241,7 +232,6 @@ impl PushRun<'_> {
             *self.read_counts.entry(work.stock_level.clone()).or_default() += 1;
             self.pipeline.reserve_read(work);
         }
-        let witnesses = witnesses_of(&self.context.store, &stale, &skus).await?;
         self.begin_read(skus.into_iter().collect(), witnesses, false);
         Ok(())
     }
@@ -261,30 +251,23 @@ impl PushRun<'_> {
         });
     }
 
-    /// Returns the SKUs of the next page. SKUs that an earlier answer lacked go first, in a small page.
-    /// Otherwise no more SKUs than can be written while the facts are fresh.
-    fn next_skus(&self, stale: &[&PendingStockLevel]) -> BTreeSet<Sku> {
-        if stale.iter().any(is_lacking) {
-            return skus_to_read(stale);
-        }
+    /// Returns the number of stock levels that can be written while the facts of the next page are fresh.
+    fn levels_in_time(&self) -> usize {
         // One or two calls of the last page are still sent before.
-        let calls = self
-            .calls_in(self.read_validity().saturating_sub(self.pipeline.latency))
-            .saturating_sub(2)
-            .max(1);
-        skus_to_read(&stale[..stale.len().min(calls.saturating_mul(UPDATE_MAX_ENTRIES))])
+        let calls = self.calls_in(self.read_validity().saturating_sub(self.pipeline.latency));
+        calls.saturating_sub(2).max(1).saturating_mul(UPDATE_MAX_ENTRIES)
     }
 
     /// Packs the writes of a batch into calls and queues them. Those that failed before go apart from the rest.
-    fn queue_writes(&mut self, batch: &[&PendingStockLevel], routes: &BatchRoutes<'_>) {
+    fn queue_writes(&mut self, batch: &[&PendingStockLevel], quarantine: &Quarantine<'_>) {
         let writes =
             batch.iter().copied().filter(|work| matches!(work.plan.step, StockLevelStep::Write { .. }));
         let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
-            writes.partition(|work| routes.is_separate(work));
+            writes.partition(|work| work.is_separate(quarantine));
         let more = self.pipeline.reads_in_flight > 0 || !self.pipeline.backlog.is_empty();
         let calls = pack_writes(&together, more, |work| self.cannot_wait(work));
         let calls = calls.into_iter().map(|call| (call, false));
-        let calls = calls.chain(routes.separate_calls(&separate).into_iter().map(|call| (call, true)));
+        let calls = calls.chain(separate_calls(&separate, quarantine).into_iter().map(|call| (call, true)));
         let calls = calls.map(|(call, separate)| QueuedCall {
             is_urgent: call.iter().any(|work| work.is_urgent),
             stock_levels: call.iter().map(|work| work.stock_level.clone()).collect(),
@@ -304,7 +287,11 @@ impl PushRun<'_> {
     /// Returns true if the fact would be too old after the next page. Such a call would be read again and
     /// wait again: with SKUs in many warehouses no call is ever full.
     fn cannot_wait(&self, work: &PendingStockLevel) -> bool {
-        let age = work.fact_at.map_or(Duration::ZERO, |at| self.context.moment().duration_since(at));
+        let age = work
+            .read_rows
+            .row
+            .fact_moment
+            .map_or(Duration::ZERO, |at| self.context.moment().duration_since(at));
         age + self.pipeline.latency * 2 >= self.read_validity()
     }
 
@@ -317,7 +304,8 @@ impl PushRun<'_> {
     /// starts. While its read is in flight, one slot stays free.
     fn start_calls(&mut self) {
         let slots = self.context.settings().calls_in_flight.max(1);
-        let at_once = if self.pipeline.has_urgent_in_flight() { slots - 1 } else { slots + 1 };
+        let urgent_calls = self.pipeline.urgent_reads + self.pipeline.urgent_sends;
+        let at_once = if urgent_calls > 0 { slots - 1 } else { slots + 1 };
         while let Some(call) = self.pipeline.next_call(at_once) {
             let lane = if call.is_urgent { Lane::Operator } else { Lane::Push };
             let own = &self.pipeline.own_reads;
@@ -346,9 +334,4 @@ impl PushRun<'_> {
             });
         }
     }
-}
-
-/// Returns true if the plan of the stock level requires anything.
-fn needs_action(work: &PendingStockLevel) -> bool {
-    work.plan.step != StockLevelStep::Nothing || !work.plan.decisions.is_empty()
 }

@@ -8,6 +8,7 @@ use super::snapshot::{
 use crate::client::wire;
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
+use crate::exec::change_events::outcomes_to;
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, change_events};
 use crate::limiter::{PacePayment, Permit};
@@ -108,9 +109,13 @@ async fn send_entries(
     permit: Permit,
     entries: &[QuantityEntry],
 ) -> Result<CallOutcome, JobError> {
-    let updates: Vec<wire::QuantityUpdate> = entries.iter().map(QuantityEntry::wire_update).collect();
-    let changes: Vec<ClaimedChange> = entries.iter().flat_map(QuantityEntry::change_claims).collect();
     let writes: Vec<StockLevelWrite> = entries.iter().map(|entry| entry.stock_level_write.clone()).collect();
+    let (mut updates, mut changes) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let written = entry.stock_level_write.written;
+        updates.push(entry.level.quantity_update(written));
+        changes.extend(entry.change_ids().map(|id| ClaimedChange { id, written: Some(written.0) }));
+    }
     let planned: Vec<&PlannedStockLevel> = entries.iter().map(|entry| &entry.level.read_rows).collect();
     let claim = ClaimedCall {
         run: call.run,
@@ -149,16 +154,22 @@ impl RecordAnswer for AcceptedQuantities<'_> {
 fn accepted_outcomes(entries: &[QuantityEntry], parsed: &ParsedQuantityAnswer) -> Vec<ChangeOutcome> {
     let mut moves = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
+        let ids: Vec<ChangeId> = entry.change_ids().collect();
         match (parsed, parsed.refusal_of(index)) {
             (ParsedQuantityAnswer::Unclear(message), _) => {
                 let detail = format!("the platform's answer does not identify its entries: {message}");
-                moves.extend(entry.outcomes_to(ChangeState::InDoubt, Reason::Unmatched, &detail));
+                moves.extend(outcomes_to(&ids, ChangeState::InDoubt, Some(Reason::Unmatched), &detail));
             }
             (ParsedQuantityAnswer::Refused(_), Some(why)) => {
                 let detail = format!("the platform refused it: {why}");
-                moves.extend(entry.outcomes_to(ChangeState::Rejected, Reason::ServiceRefused, &detail));
+                moves.extend(outcomes_to(&ids, ChangeState::Rejected, Some(Reason::ServiceRefused), &detail));
             }
-            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(entry.applied_outcomes()),
+            (ParsedQuantityAnswer::Refused(_), None) => moves.extend(
+                entry
+                    .applied_changes
+                    .iter()
+                    .map(|(id, how)| ChangeOutcome::new(*id, ChangeState::Applied, None, how)),
+            ),
         }
     }
     moves
@@ -208,7 +219,9 @@ fn needs_read(plans: &[PendingStockLevel]) -> bool {
 
 impl QuantityEntry {
     fn from_level(work: PendingStockLevel) -> Option<Self> {
-        let (StockLevelStep::Write { from, to }, Some(product)) = (work.plan.step, work.product) else {
+        let (StockLevelStep::Write { from, to }, Some(product)) =
+            (work.plan.step, work.read_rows.row.product)
+        else {
             return None;
         };
         let write = StockLevelWrite {
@@ -226,30 +239,8 @@ impl QuantityEntry {
         Some(Self { applied_changes: settles.collect(), stock_level_write: write, level: work })
     }
 
-    fn wire_update(&self) -> wire::QuantityUpdate {
-        self.level.quantity_update(self.stock_level_write.written)
-    }
-
-    fn change_claims(&self) -> impl Iterator<Item = ClaimedChange> + '_ {
-        let written = Some(self.stock_level_write.written.0);
-        self.applied_changes.iter().map(move |(id, _)| ClaimedChange { id: *id, written })
-    }
-
     fn change_ids(&self) -> impl Iterator<Item = ChangeId> + '_ {
         self.applied_changes.iter().map(|(id, _)| *id)
-    }
-
-    fn outcomes_to(
-        &self,
-        to: ChangeState,
-        reason: Reason,
-        detail: &str,
-    ) -> impl Iterator<Item = ChangeOutcome> {
-        self.applied_changes.iter().map(move |(id, _)| ChangeOutcome::new(*id, to, Some(reason), detail))
-    }
-
-    fn applied_outcomes(&self) -> impl Iterator<Item = ChangeOutcome> {
-        self.applied_changes.iter().map(|(id, how)| ChangeOutcome::new(*id, ChangeState::Applied, None, how))
     }
 }
 
@@ -289,7 +280,7 @@ async fn log_call(
     answer: &AnsweredExchange,
     moves: &[ChangeOutcome],
 ) {
-    let oldest = entries.iter().filter_map(|entry| entry.level.fact_at).min();
+    let oldest = entries.iter().filter_map(|entry| entry.level.read_rows.row.fact_moment).min();
     let window = oldest.map(|at| context.moment().duration_since(at));
     let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
     let writes = entries.iter().map(|entry| &entry.stock_level_write);

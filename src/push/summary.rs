@@ -66,6 +66,6 @@ impl PushSummary {
     }
 }
 
-pub(super) fn count_state(moves: &[ChangeOutcome], state: ChangeState) -> u64 {
+fn count_state(moves: &[ChangeOutcome], state: ChangeState) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state).count() as u64
 }

@@ -3,7 +3,6 @@
 
 use super::run::PushRun;
 use super::snapshot::PendingStockLevel;
-use super::summary::count_state;
 use crate::exec::JobError;
 use crate::exec::change_events::log_outcomes;
 use crate::model::{ChangeId, ExchangeId, StockLevel};
@@ -24,7 +23,7 @@ impl PushRun<'_> {
         write.commit().await?;
         let moved: Vec<ChangeOutcome> =
             moves.iter().filter(|verdict| moved.contains(&verdict.id)).cloned().collect();
-        self.summary.rejected += moved.len() as u64;
+        self.summary.count_outcomes(&moved);
         log_outcomes(self.context, &moved).await;
         Ok(())
     }
@@ -37,17 +36,16 @@ impl PushRun<'_> {
     /// changed since the snapshot; then nothing is held.
     pub(super) async fn hold_unread(&mut self, works: &[&PendingStockLevel]) -> Result<bool, JobError> {
         let held = |work: &&PendingStockLevel| {
-            let StockLevel { sku, warehouse_id } = &work.stock_level;
-            let detail = match work.lack {
-                Some(lack) => lack.hold_detail(sku),
-                None if work.read_rows.row.may_be_linked => format!(
-                    "the platform's record of `{sku}` no longer names warehouse {warehouse_id}; it is looked at again, \
-                     and the change goes on by itself when an answer shows the link or answers minutes apart lack it"
-                ),
-                None => "the platform was asked for this stock level several times and no answer decided it; it is looked at \
-                         again by itself"
-                    .into(),
-            };
+            let detail = work.lack.map_or_else(
+                || {
+                    let StockLevel { sku, warehouse_id } = &work.stock_level;
+                    format!(
+                        "no answer decides it: the platform's record of `{sku}` no longer names warehouse {warehouse_id}, or is \
+                         not shown. tallyd checks again by itself"
+                    )
+                },
+                |lack| lack.hold_detail(&work.stock_level.sku),
+            );
             let held =
                 |id: &ChangeId| ChangeOutcome::new(*id, ChangeState::Held, Some(Reason::NotShown), &*detail);
             work.pending_changes.iter().map(held).collect::<Vec<_>>()
@@ -97,7 +95,8 @@ impl PushRun<'_> {
             applied += write.outbox_transition(ChangeState::Sending, &verdicts, now).await?;
         }
         let agreed = works.iter().filter(|work| matches!(work.plan.step, StockLevelStep::Agreed(_)));
-        let agreed = agreed.filter_map(|work| Some((work.product?, work.stock_level.warehouse_id.0)));
+        let agreed =
+            agreed.filter_map(|work| Some((work.read_rows.row.product?, work.stock_level.warehouse_id.0)));
         write.mismatch_close(&agreed.collect::<Vec<_>>()).await?;
         moved += write.outbox_transition(ChangeState::Pending, &moves.from_pending, now).await?;
         moved += write.outbox_transition(ChangeState::Held, &moves.from_held, now).await?;
@@ -106,8 +105,7 @@ impl PushRun<'_> {
         }
         write.commit().await?;
         self.summary.applied += applied;
-        self.summary.held += count_state(&moves.from_pending, ChangeState::Held);
-        self.summary.rejected += count_state(&moves.from_pending, ChangeState::Rejected);
+        self.summary.count_outcomes(&moves.from_pending);
         log_outcomes(self.context, &moves.from_pending).await;
         log_outcomes(self.context, &moves.from_held).await;
         Ok(true)
@@ -139,8 +137,9 @@ impl OutcomesWithoutCall {
             let (id, verdict) = (decision.id, work.change_outcome(decision));
             match (&decision.decision, &work.plan.step) {
                 (ChangeDecision::Completes { .. }, StockLevelStep::Agreed(quantity)) => {
+                    let exchange = ExchangeId(work.read_rows.row.fact_exchange_id.unwrap_or(0));
                     let claim = ClaimedChange { id, written: Some(quantity.0) };
-                    self.agreed.entry(work.fact_exchange).or_default().push((claim, verdict));
+                    self.agreed.entry(exchange).or_default().push((claim, verdict));
                 }
                 (
                     ChangeDecision::Completes { .. },

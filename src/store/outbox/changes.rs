@@ -304,26 +304,6 @@ impl Store {
         self.fetch_all(sql, level_values(window, levels), "read the changes of some stock levels").await
     }
 
-    /// Returns the stock levels of held changes in a window for which a later count was applied.
-    pub(crate) async fn outbox_superseded(&self, window: &OutboxWindow) -> Result<Vec<StockLevel>> {
-        let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
-                   WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
-                     AND o.id > $1 AND o.id <= $2 AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 \
-                         FROM (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
-                                   ON n.case_key = m.case_key AND n.product = m.product \
-                               WHERE m.spelling = o.sku \
-                               UNION ALL SELECT o.sku) l CROSS JOIN outbox s \
-                         WHERE s.sku = l.spelling AND s.warehouse_id = o.warehouse_id \
-                           AND (s.state = 'applied' OR s.reason = 'landed') \
-                           AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
-        let values = (window.after, window.until);
-        let rows = self.fetch_all(sql, values, "read the superseded changes").await?;
-        let level = |(sku, warehouse_id): (LossyText, _)| {
-            Some(StockLevel { sku: Sku::new(String::from(sku)).ok()?, warehouse_id })
-        };
-        Ok(rows.into_iter().filter_map(level).collect())
-    }
-
     /// Returns the changes that may create a product: pending, sending or in doubt.
     pub(crate) async fn outbox_open_product_creates(&self) -> Result<Vec<ChangeRow>> {
         let sql = concat!(
