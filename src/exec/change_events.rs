@@ -26,7 +26,9 @@ pub(crate) async fn log_outcomes(context: &JobContext, moves: &[ChangeOutcome]) 
             tracing::warn!(event = event::OUTBOX_HELD, change, key, reason, "{detail}");
         } else if verdict.to == ChangeState::InDoubt {
             tracing::warn!(event = event::OUTBOX_IN_DOUBT, change, key, reason, "{detail}");
-        } else if is_unexpected(verdict) {
+        } else if verdict.to == ChangeState::Rejected
+            && !matches!(verdict.reason, Some(Reason::Operator | Reason::RemoteWins))
+        {
             tracing::warn!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
         } else {
             tracing::info!(event = event::OUTBOX_FINISHED, change, key, reason, outcome, "{detail}");
@@ -42,12 +44,6 @@ pub(crate) fn outcomes_to(
     detail: &str,
 ) -> Vec<ChangeOutcome> {
     changes.iter().map(|id| ChangeOutcome::new(*id, to, reason, detail)).collect()
-}
-
-/// Returns true for a rejection that was not decided by an operator.
-fn is_unexpected(verdict: &ChangeOutcome) -> bool {
-    verdict.to == ChangeState::Rejected
-        && !matches!(verdict.reason, Some(Reason::Operator | Reason::RemoteWins))
 }
 
 /// Logs an operator's releases after this position. The daemon logs them, because a command has no log.

@@ -23,8 +23,6 @@ pub enum JobError {
         what: String,
         /// The platform's message.
         why: String,
-        /// The HTTP status.
-        status: Option<u16>,
     },
     /// All attempts failed.
     #[error("cannot read {what}: {why}; the next run reads it again")]

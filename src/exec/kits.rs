@@ -1,22 +1,20 @@
 //! Read of the components of one kit, for the poll and an operator.
 
+use super::JobError;
 use super::reads::ReadOrigin;
-use super::{JobContext, JobError};
 use crate::client::wire;
-use crate::model::{Lane, ProductId, RunId};
+use crate::model::ProductId;
 use crate::projection;
 
 /// Reads one kit. Returns the number of new, changed or removed components.
 pub(crate) async fn read_kit(
+    origin: ReadOrigin<'_>,
     attempts: usize,
-    context: &JobContext,
-    run: RunId,
-    lane: Lane,
     kit: ProductId,
 ) -> Result<u64, JobError> {
     let what = format!("the components of product {kit}");
     let (request, decode) = (wire::kit_components(kit), wire::decode_kit_components);
-    let origin = ReadOrigin { context, run, lane };
+    let context = origin.context;
     let (answer, components) = origin.read_decoded(attempts, &what, &request, decode).await?;
     let known = context.store.kit_components(kit).await?.len();
     if components.records.is_empty() && known > 0 {

@@ -113,7 +113,7 @@ impl JobContext {
         let (what, why) = (what.to_owned(), reply_message(reply));
         match reply.verdict {
             Verdict::Rejected { .. } | Verdict::Refused { .. } if cause == FailureCause::Entry => {
-                Err(JobError::Rejected { what, why, status: reply.status })
+                Err(JobError::Rejected { what, why })
             }
             Verdict::Rejected { .. } | Verdict::Refused { .. } => Err(JobError::GivenUp { what, why }),
             Verdict::Accepted

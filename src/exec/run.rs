@@ -205,33 +205,18 @@ impl FinishedRun {
     /// because most runs of an idle daemon change nothing. A stop or a pause that ended a run early is no warning,
     /// because an operator ordered it.
     fn log_finished(&self) {
+        if self.outcome == RunOutcome::Failed {
+            return;
+        }
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
+        let is_early = self.outcome == RunOutcome::Interrupted;
         if self.outcome == RunOutcome::Partial {
             tracing::warn!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
-        } else if self.outcome != RunOutcome::Failed {
-            let is_early = self.outcome == RunOutcome::Interrupted;
-            if is_early || self.has_effect || self.trigger == RunTrigger::Operator {
-                tracing::info!(
-                    event = event::JOB_FINISHED,
-                    job,
-                    run,
-                    trigger,
-                    outcome,
-                    elapsed_ms,
-                    "{summary}"
-                );
-            } else {
-                tracing::debug!(
-                    event = event::JOB_FINISHED,
-                    job,
-                    run,
-                    trigger,
-                    outcome,
-                    elapsed_ms,
-                    "{summary}"
-                );
-            }
+        } else if is_early || self.has_effect || self.trigger == RunTrigger::Operator {
+            tracing::info!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
+        } else {
+            tracing::debug!(event = event::JOB_FINISHED, job, run, trigger, outcome, elapsed_ms, "{summary}");
         }
     }
 

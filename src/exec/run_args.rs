@@ -18,38 +18,21 @@ pub struct RunArgs {
     pub orders: Vec<OrderId>,
 }
 
-/// Error of an input.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunArgsError {
-    /// The input cannot be parsed.
-    #[error("cannot read the input of {kind}: {why}; write it like {example}")]
-    Unreadable {
-        /// The job.
-        kind: JobKind,
-        /// The fault.
-        why: String,
-        /// A valid example.
-        example: &'static str,
-    },
-    /// The job takes no input.
-    #[error("the job {0} takes no input: it works on what is due")]
-    TakesNone(JobKind),
-}
-
 impl RunArgs {
-    /// Parses the input of a job, a JSON object.
-    pub(crate) fn parse(kind: JobKind, text: &str) -> Result<Self, RunArgsError> {
+    /// Parses the input of a job, a JSON object. The error is a sentence with the fault and a valid example.
+    pub(crate) fn parse(kind: JobKind, text: &str) -> Result<Self, String> {
         let example = match kind {
             JobKind::Balances => r#"{"skus":["SKU-1"]}"#,
             JobKind::OrderLines => r#"{"orders":[1234567]}"#,
-            _ => return Err(RunArgsError::TakesNone(kind)),
+            _ => return Err(format!("the job {kind} takes no input: it works on what is due")),
         };
-        let unreadable = |why: String| RunArgsError::Unreadable { kind, why, example };
-        let input: Self = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+        let unreadable =
+            |why: &str| format!("cannot read the input of {kind}: {why}; write it like {example}");
+        let input: Self = serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
         let names_others =
             if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
         match names_others || input.is_empty() {
-            true => Err(unreadable("it names no SKU or order that the job reads".into())),
+            true => Err(unreadable("it names no SKU or order that the job reads")),
             false => Ok(input),
         }
     }

@@ -32,19 +32,15 @@ impl ProductLack {
     /// Returns the detail of a change that is held for the lack.
     pub(crate) fn hold_detail(self, sku: &Sku) -> String {
         let shows = match self {
-            ProductLack::Absent => format!(
-                "the platform returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
-            ),
-            ProductLack::Silent => format!(
-                "the platform returns nothing for `{sku}`, and no other SKU is known that could tell a platform fault \
-                 from a removed product; check there, and cancel the change if the product is gone"
-            ),
-            ProductLack::Unreadable => {
-                format!("the platform's record of `{sku}` cannot be read in full; correct it there")
+            ProductLack::Absent => format!("the platform returns other SKUs and no record of `{sku}`"),
+            ProductLack::Silent => {
+                format!("the platform returns nothing for `{sku}`, and no other SKU is known to tell why")
             }
+            ProductLack::Unreadable => format!("the platform's record of `{sku}` cannot be read in full"),
         };
         format!(
-            "{shows}. tallyd checks again by itself, and sends the change once an answer shows the product"
+            "{shows}. tallyd checks again by itself, and sends the change once an answer shows the product; cancel the \
+             change if the product is gone"
         )
     }
 }

@@ -65,6 +65,6 @@ impl JobEntry for ProductId {
     const NOUN: &'static str = "kit";
 
     async fn read(self, origin: ReadOrigin<'_>, attempts: usize) -> Result<EntryResult, JobError> {
-        Ok(read_kit(attempts, origin.context, origin.run, origin.lane, self).await?.into())
+        Ok(read_kit(origin, attempts, self).await?.into())
     }
 }

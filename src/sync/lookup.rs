@@ -49,7 +49,7 @@ pub(crate) async fn read_components(
     let product = product.ok_or_else(|| {
         JobError::Implausible(format!("the platform has no product with the SKU `{sku}`; check its spelling"))
     })?;
-    read_kit(READ_ATTEMPTS, context, run, Lane::Operator, product).await?;
+    read_kit(ReadOrigin { context, run, lane: Lane::Operator }, READ_ATTEMPTS, product).await?;
     Ok(product)
 }
 

@@ -60,7 +60,7 @@ pub(in crate::cli) async fn job_command(context: &CliContext, command: Command) 
 
 async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -> CommandResult {
     let input = input.map(|text| RunArgs::parse(kind, text)).transpose();
-    let input = input.map_err(|error| CommandFailure::usage(error.to_string()))?.unwrap_or_default();
+    let input = input.map_err(CommandFailure::usage)?.unwrap_or_default();
     let request = ControlRequest::RunJob { job: kind.as_str().into(), input };
     let done: RunResult = context.ask_daemon(&request).await??;
     let text = format!("{kind}: {}: {}\n", done.outcome, plain_line(&local_sentence(&done.summary)));
