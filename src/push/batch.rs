@@ -36,7 +36,8 @@ pub(super) async fn page_to_read(
     stale: &[&PendingStockLevel],
     most: usize,
 ) -> Result<(BTreeSet<Sku>, Vec<Sku>), StoreError> {
-    let is_lacking = |work: &&&PendingStockLevel| work.lack.is_some_and(ProductLack::needs_confirmation);
+    let is_lacking =
+        |work: &&&PendingStockLevel| matches!(work.lack, Some(ProductLack::Absent | ProductLack::Silent));
     let (lacking, others): (Vec<_>, Vec<_>) = stale.iter().partition(is_lacking);
     let sku = |work: &&PendingStockLevel| work.stock_level.sku.clone();
     if lacking.is_empty() {

@@ -26,7 +26,7 @@
 //! ([`EntryFailures::is_amid_others`]). In a pass of calls with one entry each, the answer before counts too if no second entry failed
 //! after it ([`EntryFailures::note_isolated_failure`]).
 
-use crate::model::{Moment, Operation, RetryDelays};
+use crate::model::{Moment, Operation, RetryDelays, UPDATE_MAX_ENTRIES};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -39,10 +39,6 @@ pub(crate) const PROOF_FAILURES: usize = 3;
 pub(crate) const FAILURES_MAX: usize = 12;
 /// Number of consecutive failures that need no pause. A single bad entry causes two or three.
 const UNPAUSED_FAILURES: usize = 2;
-/// Maximum number of calls that resend entries of unknown outcome: as many as a call holds entries.
-const RESEND_CALLS_MAX: usize = 25;
-/// Maximum size of a call with entries that failed together: half of a full call.
-const RESEND_SIZE_MAX: usize = 12;
 /// Number of doublings of the delay for an entry without proof. Its longest delay is two minutes.
 const PAUSE_DOUBLINGS: usize = 1;
 
@@ -130,9 +126,10 @@ impl<T> SuspectQueue<T> {
     }
 }
 
-/// Returns the size of a call that resends `entries` of unknown outcome.
+/// Returns the size of a call that resends `entries` of unknown outcome: half of a full call at most. Fewer share as
+/// many calls as a full call holds entries.
 pub(crate) fn resend_size(entries: usize) -> usize {
-    entries.div_ceil(RESEND_CALLS_MAX).clamp(1, RESEND_SIZE_MAX)
+    entries.div_ceil(UPDATE_MAX_ENTRIES).clamp(1, UPDATE_MAX_ENTRIES / 2)
 }
 
 /// The failed calls of each entry since its last success, by operation.

@@ -22,13 +22,6 @@ code_enum! {
 }
 
 impl ProductLack {
-    /// Returns true if the answer may have been empty.
-    ///
-    /// Other SKUs in the next request then distinguish a failing platform from an absent product.
-    pub(crate) fn needs_confirmation(self) -> bool {
-        matches!(self, ProductLack::Absent | ProductLack::Silent)
-    }
-
     /// Returns the detail of a change that is held for the lack.
     pub(crate) fn hold_detail(self, sku: &Sku) -> String {
         let shows = match self {

@@ -2,7 +2,7 @@
 //!
 //! Entries that failed come last. [`crate::exec::quarantine`] decides on the quarantine.
 //!
-//! An entry that fails costs one attempt before the others are read, and [`RETRY_ATTEMPTS`] attempts after
+//! An entry that fails costs one attempt before the others are read, and [`PROOF_FAILURES`] attempts after
 //! them. A quarantined entry costs at most [`PREFLIGHT_ATTEMPTS`] attempts at each of its delays. Without
 //! this order each failing entry would delay all others in each run by all of its attempts. After
 //! [`FAILURES_MAX`] consecutive failures the run ends, because the fault is then the platform's.
@@ -14,11 +14,6 @@ use crate::exec::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError};
 use crate::model::{Lane, Operation, RunId};
 use crate::reconcile::isolation::{FAILURES_MAX, PROOF_FAILURES};
-
-/// Attempts at an entry among the others.
-const FIRST_ATTEMPTS: usize = 1;
-/// Attempts at an entry that failed, after the others.
-const RETRY_ATTEMPTS: usize = 3;
 
 /// Entry of a job, read by one call. Its text is its name in the table `quarantine`.
 pub(super) trait JobEntry: Copy + std::fmt::Display + Send + Sync {
@@ -78,7 +73,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
 
     /// Reads an entry among the others. Returns true if the read succeeded.
     pub(super) async fn read_entry(&mut self, entry: E) -> Result<bool, JobError> {
-        let error = match self.attempt_read(entry, FIRST_ATTEMPTS).await {
+        let error = match self.attempt_read(entry, 1).await {
             Ok(result) => return self.record_answer(entry, result).await.map(|()| true),
             Err(error) => error,
         };
@@ -111,7 +106,7 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
                 Some(error) if self.summary.read_count == 0 => Err(error),
                 // A refusal would be repeated, and each costs a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
-                Some(_) => self.attempt_read(entry, RETRY_ATTEMPTS).await,
+                Some(_) => self.attempt_read(entry, PROOF_FAILURES).await,
                 None => self.attempt_read(entry, PREFLIGHT_ATTEMPTS).await,
             };
             match read {
