@@ -133,16 +133,11 @@ impl ListProgress {
     }
 
     /// Returns true if every record of the list was seen and readable.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         !self.is_cut
             && !self.has_moved
             && self.parked == 0
             && self.total.is_none_or(|total| total == as_count(self.listed.len()))
-    }
-
-    /// Returns the ids of the list if it was read whole and is not empty.
-    pub(crate) fn into_whole_ids(self) -> Option<BTreeSet<i64>> {
-        (self.is_whole() && !self.listed.is_empty()).then_some(self.listed)
     }
 
     fn is_emptied(&self) -> bool {

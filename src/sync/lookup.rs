@@ -68,10 +68,8 @@ pub async fn lists_any_warehouse(
     if known.iter().any(|warehouse| progress.listed.contains(&warehouse.0)) {
         return Ok(true);
     }
-    match progress.into_whole_ids() {
-        Some(_) => Ok(false),
-        None => {
-            Err(JobError::Implausible("its list of warehouses is empty, cut or partly unreadable".into()))
-        }
+    if progress.is_whole() && !progress.listed.is_empty() {
+        return Ok(false);
     }
+    Err(JobError::Implausible("its list of warehouses is empty, cut or partly unreadable".into()))
 }
