@@ -5,7 +5,7 @@
 //! accepted answer that the live path did not apply is marked in the journal (`exchange.is_ignored`); such
 //! an answer is left out here.
 
-use crate::client::wire::{self, MalformedBody, ParsedRequest};
+use crate::client::wire::{self, MalformedBody, StoredRequest};
 use crate::journal::ExchangeOutcome;
 use crate::model::{ExchangeId, Operation, Position, Timestamp};
 use crate::projection::{self, ProjectionError, project_list};
@@ -23,38 +23,17 @@ pub(super) async fn apply_entry(
     write.position_set(entry.position()).await?;
     match entry {
         JournalEntry::Begun(begun) => {
-            let id = ExchangeId(begun.exchange.id);
-            projection::project_claim(write, id, &parse_request(begun)?).await.map(drop)?;
+            apply_claim(write, begun).await.map_err(|error| error.in_exchange(begun))
         }
         JournalEntry::Ended(ended) => {
-            let parsed = parse_request(ended)?;
-            apply_answer(write, ended, &parsed).await.map_err(|error| match error {
-                ApplyError::Unreadable(why) => damaged_exchange(ended, &why),
-                ApplyError::Store(error) => error.into(),
-            })?;
+            apply_answer(write, ended).await.map_err(|error| error.in_exchange(ended))
         }
         JournalEntry::Event(event) => {
             let (at, detail) = (Timestamp(event.at_ms), event.detail.as_deref());
-            write.apply_event((Position(event.position), at), &event.kind, &event.subject, detail).await?;
+            let position = Position(event.position);
+            Ok(write.apply_event((position, at), &event.kind, &event.subject, detail).await?)
         }
     }
-    Ok(())
-}
-
-fn parse_request(begun: &ExchangeDetail) -> Result<ParsedRequest, ProjectionError> {
-    let ExchangeRow { operation, target, .. } = &begun.exchange;
-    let unknown = || StoreError::UnknownValue("an operation", operation.clone());
-    let body = begun.request_body()?.unwrap_or_default();
-    ParsedRequest::parse_request(Operation::from_code(operation).ok_or_else(unknown)?, target, &body)
-        .map_err(|why| damaged_exchange(begun, &why))
-}
-
-fn damaged_exchange(of: &ExchangeDetail, why: &MalformedBody) -> ProjectionError {
-    let ExchangeRow { id, operation, .. } = &of.exchange;
-    ProjectionError::Damaged(format!(
-        "cannot project exchange {id} ({operation}): {why}; its body is missing or the database is damaged: \
-         see tallyd journal show {id}"
-    ))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,125 +44,149 @@ enum ApplyError {
     Store(#[from] StoreError),
 }
 
+impl ApplyError {
+    fn in_exchange(self, exchange: &ExchangeDetail) -> ProjectionError {
+        let ExchangeRow { id, operation, .. } = &exchange.exchange;
+        match self {
+            Self::Store(error) => error.into(),
+            Self::Unreadable(why) => ProjectionError::Damaged(format!(
+                "cannot project exchange {id} ({operation}): {why}; its body is missing or the database is damaged: \
+                 see tallyd journal show {id}"
+            )),
+        }
+    }
+}
+
+fn stored_request<'a>(exchange: &'a ExchangeRow, body: &'a [u8]) -> Result<StoredRequest<'a>, StoreError> {
+    let ExchangeRow { operation, target, .. } = exchange;
+    let unknown = || StoreError::UnknownValue("an operation", operation.clone());
+    Ok(StoredRequest { operation: Operation::from_code(operation).ok_or_else(unknown)?, target, body })
+}
+
+async fn apply_claim(write: &mut WriteTransaction, begun: &ExchangeDetail) -> Result<(), ApplyError> {
+    let body = begun.request_body()?.unwrap_or_default();
+    let request = stored_request(&begun.exchange, &body)?;
+    projection::project_claim(write, ExchangeId(begun.exchange.id), request).await.map(drop)
+}
+
 /// Applies an answer. An unreadable answer to a create left its change in doubt and brings no fact.
-async fn apply_answer(
-    write: &mut WriteTransaction,
-    ended: &ExchangeDetail,
-    parsed: &ParsedRequest,
-) -> Result<(), ApplyError> {
+async fn apply_answer(write: &mut WriteTransaction, ended: &ExchangeDetail) -> Result<(), ApplyError> {
     let (id, end) = (ExchangeId(ended.exchange.id), ended.end());
     let at = Timestamp(ended.exchange.sent_ms);
     let verdict = ended.exchange.verdict.as_deref().and_then(ExchangeOutcome::from_code);
-    let body = &ended.response_body()?.unwrap_or_default();
-    match (parsed, verdict) {
-        (ParsedRequest::Allocation(order, line), _) if ended.exchange.status == Some(404) => {
-            projection::project_allocations(write, id, at, (*order, *line), None).await?;
+    let (asked, body) =
+        (ended.request_body()?.unwrap_or_default(), &ended.response_body()?.unwrap_or_default());
+    let request = stored_request(&ended.exchange, &asked)?;
+    match (request.operation, verdict) {
+        (Operation::WarehouseAllocation, _) if ended.exchange.status == Some(404) => {
+            projection::project_allocations(write, id, at, request.order_line()?, None).await?;
         }
         // A write that proved to have no effect releases its stock levels; an unknown outcome keeps the claim.
         (
-            ParsedRequest::Quantities(_) | ParsedRequest::Product(..),
+            Operation::UpdateQuantityOnHand | Operation::UpdateProduct,
             Some(Rejected | Throttled | Refused | NotSent),
         ) => write.stock_level_writes_complete(id, end, at, &[]).await?,
         (_, verdict) if verdict != Some(ExchangeOutcome::Accepted) => {}
-        (ParsedRequest::Quantities(entries), _) => {
-            let open = write.stock_level_writes_open(id).await?;
+        (Operation::UpdateQuantityOnHand, _) => {
+            let (entries, open) = (request.quantities()?, write.stock_level_writes_open(id).await?);
             let skus: Vec<_> = entries.iter().map(|entry| entry.sku.clone()).collect();
             let answer = projection::ParsedQuantityAnswer::parse(body, &skus);
-            let levels = projection::levels_in_order(write, entries, &open).await?;
+            let levels = projection::levels_in_order(write, &entries, &open).await?;
             projection::project_quantity_answer(write, id, (end, at), &levels, &answer).await?;
         }
-        (ParsedRequest::Product(product, _), _) => {
-            let open = write.stock_level_writes_open(id).await?;
-            if let Ok(answer) = wire::decode_product_update(body, *product) {
+        (Operation::UpdateProduct, _) => {
+            let ((product, _), open) = (request.product()?, write.stock_level_writes_open(id).await?);
+            if let Ok(answer) = wire::decode_product_update(body, product) {
                 projection::project_product_answer(write, id, (end, at), &open, &answer).await?;
             }
         }
-        (ParsedRequest::Shipments(orders), _) => {
+        (Operation::CreateShipments, _) => {
             let records = wire::decode_created_shipments(body).map(|decoded| decoded.records);
-            let records = records.unwrap_or_default();
-            projection::project_created_shipments(write, id, at, orders, &records).await?;
+            let (orders, records) = (request.shipped_orders()?, records.unwrap_or_default());
+            projection::project_created_shipments(write, id, at, &orders, &records).await?;
         }
-        (ParsedRequest::NewProduct, _) => {
+        (Operation::CreateProduct, _) => {
             if let Ok(answer) = wire::decode_product_answer(body)
                 && let Some(product) = answer.applied_record()
             {
                 projection::project_product(write, id, at, product).await?;
             }
         }
-        (ParsedRequest::NewWarehouse, _) => {
+        (Operation::CreateWarehouse, _) => {
             if let Ok(answer) = wire::decode_created_warehouse(body)
                 && let Some(warehouse) = answer.applied_record()
             {
                 write.mirror_list(PlatformList::Warehouses, id, &[warehouse]).await?;
             }
         }
-        _ => apply_read_answer(write, (id, at), body, parsed).await?,
+        // Answers to trackings and new templates bring no facts; the next read does.
+        (Operation::SubmitTracking | Operation::CreateListingTemplate, _) => {}
+        _ => apply_read_answer(write, (id, at), body, request).await?,
     }
     Ok(())
 }
 
-/// Applies answers to reads. Answers to trackings and new templates bring no facts; the next read does.
+/// Applies answers to reads.
 async fn apply_read_answer(
     write: &mut WriteTransaction,
     (id, at): (ExchangeId, Timestamp),
     body: &[u8],
-    parsed: &ParsedRequest,
+    request: StoredRequest<'_>,
 ) -> Result<(), ApplyError> {
-    match parsed {
-        ParsedRequest::Balances(skus) => {
+    match request.operation {
+        Operation::GetProductBalances => {
             let page = projection::balance_facts(wire::decode_balances(body)?);
-            projection::project_balances(write, id, at, skus, &page).await?;
+            projection::project_balances(write, id, at, &request.skus()?, &page).await?;
         }
-        ParsedRequest::Products => {
+        Operation::GetProducts => {
             projection::project_found_products(write, id, at, wire::decode_products(body)?).await?;
         }
-        ParsedRequest::OrderLines(order) => {
-            let lines = wire::decode_order_line_items(body, *order)?;
-            projection::project_order_lines(write, id, at, *order, &lines).await?;
+        Operation::GetOrderLineItems => {
+            let order = request.order()?;
+            let lines = wire::decode_order_line_items(body, order)?;
+            projection::project_order_lines(write, id, at, order, &lines).await?;
         }
-        ParsedRequest::Allocation(order, line) => {
-            let found = wire::decode_allocations(body, *line)?;
-            projection::project_allocations(write, id, at, (*order, *line), Some(&found)).await?;
+        Operation::WarehouseAllocation => {
+            let (order, line) = request.order_line()?;
+            let found = wire::decode_allocations(body, line)?;
+            projection::project_allocations(write, id, at, (order, line), Some(&found)).await?;
         }
-        ParsedRequest::ShipmentItems(shipment) => {
-            let items = wire::decode_shipment_line_items(body, *shipment)?;
-            projection::project_shipment_items(write, id, at, *shipment, &items).await?;
+        Operation::ShipmentLineItems => {
+            let shipment = request.path_id(0)?;
+            let items = wire::decode_shipment_line_items(body, shipment)?;
+            projection::project_shipment_items(write, id, at, shipment, &items).await?;
         }
-        ParsedRequest::KitComponents(kit) => {
-            projection::project_kit_components(write, id, at, *kit, &wire::decode_kit_components(body)?)
-                .await?;
+        Operation::KitComponents => {
+            let components = wire::decode_kit_components(body)?;
+            projection::project_kit_components(write, id, at, request.path_id(0)?, &components).await?;
         }
-        ParsedRequest::TopSelling(month) => {
-            let sellers = wire::decode_top_selling(body, *month)?;
-            projection::project_top_selling(write, id, at, *month, &sellers).await?;
+        Operation::TopSelling => {
+            let month = request.month()?;
+            let sellers = wire::decode_top_selling(body, month)?;
+            projection::project_top_selling(write, id, at, month, &sellers).await?;
         }
-        ParsedRequest::BusinessHealth => {
+        Operation::BusinessHealth => {
             projection::project_business_health(write, id, at, &wire::decode_business_health(body)?).await?;
         }
-        ParsedRequest::WorkQueue => {
+        Operation::WorkQueue => {
             write.mirror_work_queue(id, at, &wire::decode_work_queue(body)?).await?;
         }
-        ParsedRequest::Warehouses => {
+        Operation::ListWarehouses => {
             project_list(write, id, PlatformList::Warehouses, &wire::decode_warehouses(body)?).await?;
         }
-        ParsedRequest::Suppliers => {
+        Operation::ListSuppliers => {
             project_list(write, id, PlatformList::Suppliers, &wire::decode_suppliers(body)?).await?;
         }
-        ParsedRequest::Storefronts => {
+        Operation::ListStorefronts => {
             project_list(write, id, PlatformList::Storefronts, &wire::decode_storefronts(body)?).await?;
         }
-        ParsedRequest::Templates(storefront) => {
-            let page = wire::decode_listing_templates(body, *storefront)?;
-            project_list(write, id, PlatformList::Templates(*storefront), &page).await?;
+        Operation::ListListingTemplates => {
+            let storefront = request.path_id(0)?;
+            let page = wire::decode_listing_templates(body, storefront)?;
+            project_list(write, id, PlatformList::Templates(storefront), &page).await?;
         }
-        // Answers to writes: `apply_answer` projects those that bring facts.
-        ParsedRequest::Quantities(_)
-        | ParsedRequest::Shipments(_)
-        | ParsedRequest::Tracking
-        | ParsedRequest::NewProduct
-        | ParsedRequest::Product(..)
-        | ParsedRequest::NewWarehouse
-        | ParsedRequest::NewTemplate => {}
+        // The writes, whose answers `apply_answer` projects.
+        _ => {}
     }
     Ok(())
 }

@@ -5,24 +5,28 @@
 
 use super::creates::project_product;
 use crate::client::wire::{
-    self, ParsedRequest, Product, QuantityUpdate, UpdateStatus, WriteAnswer, WriteOutcome,
+    self, MalformedBody, Product, QuantityUpdate, StoredRequest, UpdateStatus, WriteAnswer, WriteOutcome,
 };
-use crate::model::{ExchangeId, Position, Sku, Timestamp};
+use crate::model::{ExchangeId, Operation, Position, Sku, Timestamp};
 use crate::store::{StockLevelWrite, StoreError, WriteTransaction};
 
 /// Claims the stock levels that a request writes and returns them in the request's order. `None` if another
 /// call in flight or in doubt writes one of them.
-pub(crate) async fn project_claim(
+pub(crate) async fn project_claim<E: From<StoreError> + From<MalformedBody>>(
     write: &mut WriteTransaction,
     exchange: ExchangeId,
-    request: &ParsedRequest,
-) -> Result<Option<Vec<StockLevelWrite>>, StoreError> {
-    let levels = match request {
-        ParsedRequest::Quantities(entries) => {
+    request: StoredRequest<'_>,
+) -> Result<Option<Vec<StockLevelWrite>>, E> {
+    let levels = match request.operation {
+        Operation::UpdateQuantityOnHand => {
+            let entries = request.quantities()?;
             let entries: Vec<_> = entries.iter().map(|e| (&e.sku, e.warehouse_id, e.quantity)).collect();
             write.stock_level_writes_of_entries(&entries).await?
         }
-        ParsedRequest::Product(id, sku) => write.stock_level_writes_of_update(*id, sku).await?,
+        Operation::UpdateProduct => {
+            let (id, sku) = request.product()?;
+            write.stock_level_writes_of_update(id, &sku).await?
+        }
         _ => Vec::new(),
     };
     let is_claimed = levels.is_empty() || write.stock_level_claim(exchange, &levels).await?;

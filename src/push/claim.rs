@@ -9,7 +9,7 @@
 //! then left as a crash would leave it ([`doubt_unrecorded`]): its changes are in doubt, and `settle` decides them.
 
 use super::summary::PushSummary;
-use crate::client::wire::ParsedRequest;
+use crate::client::wire::StoredRequest;
 use crate::client::{PlatformRequest, Verdict};
 use crate::exec::call::{AnsweredExchange, BegunExchange, reply_message};
 use crate::exec::change_events::{ids_and_keys, log_outcomes, outcomes_to};
@@ -141,10 +141,10 @@ async fn claim_call(
     if claimed != claim.changes.len() as u64 {
         return Ok(None);
     }
-    let body = claim.request.body.as_deref().unwrap_or_default();
-    let parsed = ParsedRequest::parse_request(claim.request.operation, &claim.request.path, body)?;
-    if projection::project_claim(&mut write, begun.id, &parsed).await?.as_deref() != Some(claim.stock_levels)
-    {
+    let (operation, target) = (claim.request.operation, claim.request.path.as_str());
+    let stored = StoredRequest { operation, target, body: claim.request.body.as_deref().unwrap_or_default() };
+    let levels = projection::project_claim::<JobError>(&mut write, begun.id, stored).await?;
+    if levels.as_deref() != Some(claim.stock_levels) {
         return Ok(None);
     }
     write.delivery_evidence_store(claim.evidence).await?;

@@ -6,7 +6,7 @@
 //! record). A wait lies between a second and a day.
 
 use super::choices::Choices;
-use crate::client::wire::{self, DecodedAnswer, MalformedBody, ParsedRequest};
+use crate::client::wire::{self, DecodedAnswer, MalformedBody, StoredRequest};
 use crate::client::{
     CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
 };
@@ -72,7 +72,14 @@ pub(crate) fn check(data: &[u8]) {
         read_whole(operation, &reply.body);
     }
     drop(decode(operation, &body));
-    drop(ParsedRequest::parse_request(operation, operation.path(), &body));
+    let request = StoredRequest { operation, target: operation.path(), body: &body };
+    drop((
+        request.skus(),
+        request.order(),
+        request.quantities(),
+        request.shipped_orders(),
+        request.product(),
+    ));
 }
 
 /// Returns a JSON body with its places changed; another body stays as it is.
