@@ -29,7 +29,9 @@ pub(super) fn past_reservations(
         if !is_same_boot && looks.is_none() {
             return PastReservation::Answered(now);
         }
-        let Some(answered) = call.answered_moment else { return PastReservation::Unanswered(call.operation) };
+        let Some(answered) = call.answered_moment else {
+            return PastReservation::GivenUp(call.operation, now);
+        };
         if is_same_boot {
             return ended_call(call, answered);
         }
@@ -53,7 +55,7 @@ fn ended_call(call: &UsedReservation, at: Moment) -> PastReservation {
 
 #[cfg(test)]
 mod tests {
-    use super::PastReservation::{Answered, GivenUp, Unanswered};
+    use super::PastReservation::{Answered, GivenUp};
     use super::*;
     use crate::model::{Operation, Position};
 
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn calls_of_this_boot_count_by_their_own_moments() {
         let calls = [call("ours", 0, 0), call("ours", 1_090_000, 9)];
-        assert_eq!(reservations(&calls, None), [Answered(Moment(1_090_000)), Unanswered(READ)]);
+        assert_eq!(reservations(&calls, None), [Answered(Moment(1_090_000)), GivenUp(READ, NOW)]);
     }
 
     #[test]
@@ -126,6 +128,9 @@ mod tests {
         let ended_by_another = UsedReservation { boot_id: None, is_given_up: true, ..call("", 5, 12) };
         let looks = looks(&[(1_080_000, 10), (1_090_000, 12)]);
         let calls = [ended_by_another, call("theirs", 0, 0)];
-        assert_eq!(reservations(&calls, Some(&looks)), [GivenUp(READ, Moment(1_090_000)), Unanswered(READ)]);
+        assert_eq!(
+            reservations(&calls, Some(&looks)),
+            [GivenUp(READ, Moment(1_090_000)), GivenUp(READ, NOW)]
+        );
     }
 }

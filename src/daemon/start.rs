@@ -381,11 +381,9 @@ async fn restore_limiter(
     let used = store.exchange_reservations(limits.calls_in_longest_reservation()).await?;
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
-    let mut limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
+    let limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
     let refusal = limiter_state.holds.iter().find(|hold| hold.reason == HoldReason::RefusedKey);
     let refusal = refusal.map(|hold| hold.why.clone());
-    // The call that was judging an operation no longer exists.
-    limiter_state.holds.retain(|hold| hold.reason != HoldReason::Judging);
     let persisted = PersistedState {
         reservations: past_reservations(&used, &boot_id, looks, moment),
         bad_requests: bad_requests
@@ -394,10 +392,8 @@ async fn restore_limiter(
             .collect(),
         limiter_state,
     };
-    let limiter = Limiter::new(limits, Arc::clone(clock), persisted);
-    // Whether a refused key was replaced is known with the account. The first answer stores that it is not refused.
-    limiter.lift_refusal();
-    Ok((limiter, refusal))
+    // Whether a refused key was replaced is known with the account.
+    Ok((Limiter::new(limits, Arc::clone(clock), persisted), refusal))
 }
 
 fn parse_limiter_state(text: &str) -> LimiterState {

@@ -208,7 +208,7 @@ impl Admission {
 
     fn check_operation(&self, operation: Operation, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
         self.holds.check_operation(operation, self.slots.in_flight(operation), now)?;
-        self.slots.check_slot(operation, self.settings.slots_per_operation())?;
+        self.slots.check_slot(operation, self.settings.concurrent_calls_per_operation.max(1))?;
         let a_day = self.settings.bad_requests_per_day;
         self.bad_requests.check_call(operation, lane, self.calls_in_flight(), a_day)
     }
@@ -216,7 +216,7 @@ impl Admission {
     /// Returns the number of calls sent and not answered. A kept reservation is not counted. It waits for
     /// another call, and where calls go one at a time it would block that call for ever.
     fn calls_in_flight(&self) -> u32 {
-        self.window.in_flight().saturating_sub(self.kept_reservations)
+        self.window.in_flight.saturating_sub(self.kept_reservations)
     }
 
     fn grant_call(&mut self, ticket: TicketId, grant: CallGrant) {

@@ -21,9 +21,9 @@ const HARD_PERCENT: u64 = 80;
 
 #[derive(Debug, Default)]
 pub(super) struct BadRequestBudget {
-    answers: VecDeque<(Moment, Operation)>,
+    pub(super) answers: VecDeque<(Moment, Operation)>,
     /// Time of the platform's own throttle.
-    exhausted: Option<Moment>,
+    pub(super) exhausted: Option<Moment>,
 }
 
 impl BadRequestBudget {
@@ -65,14 +65,6 @@ impl BadRequestBudget {
     /// Returns the answers of 400 in the last 24 h, as of the last sweep.
     pub(super) fn bad_request_count(&self) -> u32 {
         u32::try_from(self.answers.len()).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn counted_answers(&self) -> impl Iterator<Item = (Moment, Operation)> {
-        self.answers.iter().copied()
-    }
-
-    pub(super) fn exhausted_since(&self) -> Option<Moment> {
-        self.exhausted
     }
 
     /// Checks a call against the budget, with `in_flight` other calls and `a_day` answers of 400 allowed.

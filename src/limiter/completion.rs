@@ -3,6 +3,7 @@
 use super::admission::{Admission, CallGrant};
 use super::hold::{Hold, HoldReason, HoldScope};
 use super::instant::DualInstant;
+use super::lockout::Lockout;
 use crate::model::{Moment, Timestamp};
 use std::time::Duration;
 
@@ -80,15 +81,14 @@ impl Admission {
     }
 
     fn free_slot(&mut self, grant: CallGrant, outcome: QuotaOutcome, now: Moment) {
+        self.slots.release_slot(grant.operation);
         if outcome == QuotaOutcome::TimedOut {
-            self.slots.release_slot_late(grant.operation, now);
-        } else {
-            self.slots.release_slot(grant.operation);
+            self.slots.add_lingering(grant.operation, now);
         }
         let admitted =
             matches!(outcome, QuotaOutcome::Answered | QuotaOutcome::BadRequest | QuotaOutcome::RefusedKey);
         if admitted {
-            self.lockout.end_lockout();
+            self.lockout = Lockout::default();
             self.refused_since = self.refused_since.filter(|since| grant.granted_at <= *since);
         }
         if outcome != QuotaOutcome::ConcurrencyThrottled {
@@ -123,8 +123,7 @@ impl Admission {
             QuotaOutcome::ConcurrencyThrottled => {
                 let others = self.slots.in_flight(operation);
                 let is_new = self.holds.hold_shared_operation(operation, others, granted_at, at);
-                let scope = HoldScope::Slots(operation);
-                events.extend(self.hold_event(is_new, scope, HoldReason::Concurrency, now));
+                events.extend(self.hold_event(is_new, HoldScope::Slots(operation), now));
                 if self.refused_since.is_none_or(|since| granted_at > since)
                     && let Some(wait) = self.lockout.record_refusal(operation)
                 {
@@ -140,8 +139,9 @@ impl Admission {
             }
             QuotaOutcome::RefusedKey if operation.carries_id() => {}
             QuotaOutcome::RefusedKey => {
-                let is_new = self.holds.refuse_key(&format!("the platform refused {operation}"), at);
-                events.extend(self.hold_event(is_new, HoldScope::Key, HoldReason::RefusedKey, now));
+                let is_new =
+                    self.holds.hold(HoldScope::Key, &format!("the platform refused {operation}"), at);
+                events.extend(self.hold_event(is_new, HoldScope::Key, now));
             }
         }
         events
@@ -149,19 +149,11 @@ impl Admission {
 
     fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: DualInstant) -> Option<LimiterEvent> {
         let is_new = self.holds.hold_account(reason, wait, now.moment);
-        self.hold_event(is_new, HoldScope::Account, reason, now)
+        self.hold_event(is_new, HoldScope::Account, now)
     }
 
-    fn hold_event(
-        &self,
-        is_new: bool,
-        scope: HoldScope,
-        reason: HoldReason,
-        now: DualInstant,
-    ) -> Option<LimiterEvent> {
-        let mut holds = self.holds.active_holds(now).into_iter();
-        holds
-            .find(|hold| is_new && hold.scope == scope && hold.reason == reason)
-            .map(LimiterEvent::HoldStarted)
+    fn hold_event(&self, is_new: bool, scope: HoldScope, now: DualInstant) -> Option<LimiterEvent> {
+        let holds = self.holds.active_holds(now).into_iter();
+        holds.filter(|hold| is_new && hold.scope == scope).map(LimiterEvent::HoldStarted).next()
     }
 }

@@ -102,32 +102,19 @@ impl ActiveHolds {
         }
     }
 
-    /// Stops the operation until it is [released](Self::release_operation). Returns
-    /// false if it was held already.
-    pub(super) fn hold_operation(&mut self, operation: Operation, why: &str, now: Moment) -> bool {
-        self.hold_until_event(HoldScope::Judged(operation), HoldReason::Judging, why, now)
-    }
-
-    fn hold_until_event(&mut self, target: HoldScope, reason: HoldReason, why: &str, now: Moment) -> bool {
-        let is_new = !self.holds.contains_key(&target);
-        self.holds.entry(target).or_insert_with(|| ActiveHold::new(reason, why, now, None));
+    /// Sets a hold that ends by [`release`](Self::release): of all lanes but the probe lane, or of an operation.
+    /// Returns false if it is in force already.
+    pub(super) fn hold(&mut self, scope: HoldScope, why: &str, now: Moment) -> bool {
+        let is_new = !self.holds.contains_key(&scope);
+        let reason = if scope == HoldScope::Key { HoldReason::RefusedKey } else { HoldReason::Judging };
+        self.holds.entry(scope).or_insert_with(|| ActiveHold::new(reason, why, now, None));
         is_new
     }
 
-    pub(super) fn release_operation(&mut self, operation: Operation) -> bool {
-        self.holds.remove(&HoldScope::Judged(operation)).is_some()
-    }
-
-    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift_refusal). Returns false
-    /// if the key was refused already.
-    pub(super) fn refuse_key(&mut self, why: &str, now: Moment) -> bool {
-        self.hold_until_event(HoldScope::Key, HoldReason::RefusedKey, why, now)
-    }
-
-    pub(super) fn lift_refusal(&mut self) -> bool {
-        let was_refused = self.holds.remove(&HoldScope::Key).is_some();
-        self.is_lifted |= was_refused;
-        was_refused
+    pub(super) fn release(&mut self, scope: HoldScope) -> bool {
+        let was_held = self.holds.remove(&scope).is_some();
+        self.is_lifted |= was_held && scope == HoldScope::Key;
+        was_held
     }
 
     pub(super) fn take_lifted(&mut self) -> bool {
@@ -186,19 +173,16 @@ impl ActiveHolds {
         shown.collect()
     }
 
-    /// Restores the holds of an earlier run, each with its original end.
+    /// Restores the waits of an earlier run, each with its original end. What ends by an event began with a call or a
+    /// key of that run: the next answer reports that the key is not refused.
     pub(super) fn from_persisted(stored: &[Hold], now: DualInstant) -> Self {
-        let restored = stored.iter().map(|hold| {
-            let (since, wait) = (now.past_moment(hold.since), hold.duration_ms.map(Duration::from_millis));
-            let active = ActiveHold::new(hold.reason, &hold.why, since, wait);
-            (hold.scope, active)
+        let waits = stored.iter().filter_map(|hold| {
+            let wait = Duration::from_millis(hold.duration_ms?);
+            let active = ActiveHold::new(hold.reason, &hold.why, now.past_moment(hold.since), Some(wait));
+            Some((hold.scope, active))
         });
-        // Calls in flight of an earlier run never complete. The other pairs are never written.
-        let ends_again = |(target, hold): &(HoldScope, ActiveHold)| match target {
-            HoldScope::Account | HoldScope::Slots(_) => hold.wait.is_some(),
-            HoldScope::Key | HoldScope::Judged(_) => hold.wait.is_none(),
-        };
-        Self { holds: restored.filter(ends_again).collect(), is_lifted: false }
+        let is_lifted = stored.iter().any(|hold| hold.scope == HoldScope::Key);
+        Self { holds: waits.collect(), is_lifted }
     }
 }
 
@@ -297,13 +281,13 @@ mod tests {
     #[test]
     fn a_refused_key_lets_only_the_probe_through_until_it_is_lifted() {
         let mut holds = ActiveHolds::default();
-        assert!(holds.refuse_key("403", second(0)));
-        assert!(!holds.refuse_key("403 again", second(1)));
+        assert!(holds.hold(HoldScope::Key, "403", second(0)));
+        assert!(!holds.hold(HoldScope::Key, "403 again", second(1)));
         for lane in Lane::ALL.iter().copied() {
             let is_probe = lane == Lane::Probe;
             assert_eq!(holds.check_lane(lane, second(9_999)).is_ok(), is_probe, "{lane}");
         }
-        assert!(holds.lift_refusal());
+        assert!(holds.release(HoldScope::Key));
         assert!(!holds.is_refused());
         assert_eq!(holds.check_lane(Lane::Poll, second(9_999)), Ok(()));
     }
@@ -311,20 +295,20 @@ mod tests {
     #[test]
     fn an_operation_to_be_judged_waits_for_its_release_alone() {
         let mut holds = ActiveHolds::default();
-        assert!(holds.hold_operation(PUSH, "a whole-call 400", second(0)));
+        assert!(holds.hold(HoldScope::Judged(PUSH), "a whole-call 400", second(0)));
         assert_eq!(holds.check_operation(PUSH, 0, second(9_999)), Err(AdmissionWait::Event));
         assert_eq!(holds.check_operation(READ, 0, second(0)), Ok(()));
-        assert!(holds.release_operation(PUSH));
-        assert!(!holds.release_operation(PUSH));
+        assert!(holds.release(HoldScope::Judged(PUSH)));
+        assert!(!holds.release(HoldScope::Judged(PUSH)));
         assert_eq!(holds.check_operation(PUSH, 0, second(0)), Ok(()));
     }
 
     #[test]
-    fn after_a_restart_every_hold_keeps_its_own_end() {
+    fn after_a_restart_every_wait_keeps_its_own_end_and_nothing_waits_for_an_event_of_before() {
         let mut holds = ActiveHolds::default();
         holds.hold_account(HoldReason::BadRequests, seconds(600), second(0));
-        holds.refuse_key("403", second(1));
-        holds.hold_operation(PUSH, "a 400", second(2));
+        holds.hold(HoldScope::Key, "403", second(1));
+        holds.hold(HoldScope::Judged(PUSH), "a 400", second(2));
         holds.hold_shared_operation(READ, 0, second(3), second(3));
         let stored = holds.active_holds(now(3_000));
         let scopes: Vec<_> = stored.iter().map(|hold| hold.scope).collect();
@@ -332,14 +316,12 @@ mod tests {
         assert_eq!(scopes, [&[HoldScope::Account, HoldScope::Key][..], &operations].concat());
 
         let mut restored = ActiveHolds::from_persisted(&stored, now(300_000));
-        assert_eq!(restored.active_holds(now(3_000)), stored);
+        assert_eq!(restored.active_holds(now(3_000)), [stored[0].clone(), stored[3].clone()]);
         assert_eq!(restored.check_lane(Lane::Probe, second(300)), Err(AdmissionWait::Until(second(600))));
-        assert_eq!(restored.check_operation(PUSH, 0, second(300)), Err(AdmissionWait::Event));
-        assert!(restored.lift_refusal());
         assert_eq!(restored.check_lane(Lane::Poll, second(600)), Ok(()));
-        let in_force: Vec<_> =
-            restored.active_holds(now(600_000)).into_iter().map(|hold| hold.reason).collect();
-        assert_eq!(in_force, [HoldReason::Judging], "what is over is not shown");
+        assert_eq!(restored.check_operation(PUSH, 0, second(300)), Ok(()));
+        assert!(restored.take_lifted(), "the next answer stores that the key is not refused");
+        assert_eq!(restored.active_holds(now(600_000)), [], "what is over is not shown");
     }
 
     #[test]

@@ -15,6 +15,7 @@ const OPERATIONS_MIN: usize = 2;
 /// First and longest wait. A lockout of hours then costs twelve calls an hour.
 const LOCKOUT_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
 
+/// Refusals since the last admitted call.
 #[derive(Debug, Default)]
 pub(super) struct Lockout {
     refusals: u32,
@@ -33,10 +34,6 @@ impl Lockout {
         let wait = LOCKOUT_WAIT.0.saturating_mul(1 << self.waits.min(8)).min(LOCKOUT_WAIT.1);
         self.waits += 1;
         Some(wait)
-    }
-
-    pub(super) fn end_lockout(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -60,7 +57,7 @@ mod tests {
             .map(|operation| lockout.record_refusal(operation).map_or(0, |wait| wait.as_secs()))
             .into();
         assert_eq!(seconds, [0, 0, 5, 10, 20, 40, 80, 160, 300, 300]);
-        lockout.end_lockout();
+        lockout = Lockout::default();
         assert_eq!(lockout.record_refusal(PUSH), None);
     }
 }

@@ -90,12 +90,10 @@ impl LimiterShared {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> DualInstant {
-        DualInstant::from_clock(self.clock.as_ref())
-    }
-
-    fn moment(&self) -> Moment {
-        self.clock.moment()
+    /// Works on the state, at the time before it is locked.
+    fn with_admission<T>(&self, work: impl FnOnce(&mut Admission, DualInstant) -> T) -> T {
+        let now = DualInstant::from_clock(self.clock.as_ref());
+        work(&mut self.lock_admission(), now)
     }
 }
 
@@ -116,8 +114,10 @@ impl Limiter {
         let waiter = self.shared.lock_admission().queue.add_call(operation, lane, pace);
         let ticket = QueueTicket { shared: &self.shared, waiter };
         loop {
-            let now = self.shared.moment();
-            let next = self.shared.lock_admission().check_ticket(ticket.waiter.ticket_id, now);
+            let check = |admission: &mut Admission, now: DualInstant| {
+                (admission.check_ticket(ticket.waiter.ticket_id, now.moment), now.moment)
+            };
+            let (next, now) = self.shared.with_admission(check);
             match next {
                 NextStep::Granted(grant) => return Ok(Permit::new(Arc::clone(&self.shared), grant)),
                 NextStep::Closed => return Err(LimiterClosed),
@@ -133,37 +133,36 @@ impl Limiter {
 
     /// Applies other settings. Calls in flight or in the window stay counted.
     pub(crate) fn reconfigure(&self, settings: LimiterSettings) {
-        let now = self.shared.moment();
-        let mut admission = self.shared.lock_admission();
-        admission.settings = settings;
-        admission.run_admission(None, now);
+        self.shared.with_admission(|admission, now| {
+            admission.settings = settings;
+            admission.run_admission(None, now.moment);
+        });
     }
 
     /// Holds an operation until it is [released](Self::release_operation), while one call shows if the
     /// operation or the key is at fault (docs/rules.md 11). `why` is text for an operator. Returns false if
     /// it is held already.
     pub fn hold_operation(&self, operation: Operation, why: &str) -> bool {
-        let now = self.shared.moment();
-        self.shared.lock_admission().holds.hold_operation(operation, why, now)
+        let scope = HoldScope::Judged(operation);
+        self.shared.with_admission(|admission, now| admission.holds.hold(scope, why, now.moment))
     }
 
     /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns
     /// false if it was not held.
     pub fn release_operation(&self, operation: Operation) -> bool {
-        self.end_hold(|holds, _| holds.release_operation(operation))
+        self.end_hold(|holds, _| holds.release(HoldScope::Judged(operation)))
     }
 
     /// Holds all lanes but the probe lane, because the platform does not accept the key. `why` is text for an
     /// operator and contains no secret. Returns false if the key is refused already.
     pub fn refuse_key(&self, why: &str) -> bool {
-        let now = self.shared.moment();
-        self.shared.lock_admission().holds.refuse_key(why, now)
+        self.shared.with_admission(|admission, now| admission.holds.hold(HoldScope::Key, why, now.moment))
     }
 
     /// Ends the hold for a refused key. Returns false if the key was not refused. The next answer reports
     /// [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
     pub(crate) fn lift_refusal(&self) -> bool {
-        self.end_hold(|holds, _| holds.lift_refusal())
+        self.end_hold(|holds, _| holds.release(HoldScope::Key))
     }
 
     /// Ends the wait ordered for the account, by an operator's decision. Returns its
@@ -173,11 +172,11 @@ impl Limiter {
     }
 
     fn end_hold<T>(&self, end: impl FnOnce(&mut ActiveHolds, Moment) -> T) -> T {
-        let now = self.shared.moment();
-        let mut admission = self.shared.lock_admission();
-        let ended = end(&mut admission.holds, now);
-        admission.run_admission(None, now);
-        ended
+        self.shared.with_admission(|admission, now| {
+            let ended = end(&mut admission.holds, now.moment);
+            admission.run_admission(None, now.moment);
+            ended
+        })
     }
 
     pub fn is_refused(&self) -> bool {
@@ -186,13 +185,11 @@ impl Limiter {
 
     /// Returns the state for the next start; only [`PersistedState::limiter_state`] must be stored.
     pub fn persisted_state(&self) -> PersistedState {
-        let now = self.shared.now();
-        self.shared.lock_admission().persisted_state(now)
+        self.shared.with_admission(Admission::persisted_state)
     }
 
     pub fn quota_usage(&self) -> QuotaUsage {
-        let now = self.shared.now();
-        self.shared.lock_admission().quota_usage(now)
+        self.shared.with_admission(Admission::quota_usage)
     }
 }
 
@@ -229,7 +226,7 @@ impl QueueTicket<'_> {
 
 impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
-        let now = self.shared.moment();
-        self.shared.lock_admission().cancel_ticket(self.waiter.ticket_id, now);
+        self.shared
+            .with_admission(|admission, now| admission.cancel_ticket(self.waiter.ticket_id, now.moment));
     }
 }

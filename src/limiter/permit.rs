@@ -27,16 +27,16 @@ impl Permit {
     /// Gives the reservation to the next call at once. Only if nothing was sent and no claim was committed.
     pub fn return_unused(mut self) {
         if let Some(grant) = self.grant.take() {
-            let now = self.shared.moment();
-            self.shared.lock_admission().return_grant(grant, now);
+            self.shared.with_admission(|admission, now| admission.return_grant(grant, now.moment));
         }
     }
 
     /// Returns true if no hold set since the grant stops the call. Check it last before the send, and on
     /// false acquire a new permit.
     pub(crate) fn may_send(&self) -> bool {
-        let now = self.shared.moment();
-        self.grant.is_some_and(|grant| self.shared.lock_admission().may_send(grant, now))
+        self.shared.with_admission(|admission, now| {
+            self.grant.is_some_and(|grant| admission.may_send(grant, now.moment))
+        })
     }
 
     /// Runs another call first and keeps this reservation. Where calls go one at a
@@ -48,8 +48,7 @@ impl Permit {
 
     fn end_grant(&mut self, outcome: QuotaOutcome) -> Vec<LimiterEvent> {
         let Some(grant) = self.grant.take() else { return Vec::new() };
-        let now = self.shared.now();
-        self.shared.lock_admission().complete_call(grant, outcome, now)
+        self.shared.with_admission(|admission, now| admission.complete_call(grant, outcome, now))
     }
 }
 
@@ -64,10 +63,10 @@ struct KeptReservation<'a>(&'a LimiterShared);
 
 impl<'a> KeptReservation<'a> {
     fn new(shared: &'a LimiterShared) -> Self {
-        let now = shared.moment();
-        let mut admission = shared.lock_admission();
-        admission.kept_reservations += 1;
-        admission.run_admission(None, now);
+        shared.with_admission(|admission, now| {
+            admission.kept_reservations += 1;
+            admission.run_admission(None, now.moment);
+        });
         Self(shared)
     }
 }

@@ -35,17 +35,14 @@ pub enum PastReservation {
     /// Ends 60 s after this moment; a moment in the future counts as the start.
     Answered(Moment),
     /// Ends 60 s after its quiet time, which begins at this moment. Its slot is free the grace time after this moment,
-    /// because the platform may still work on the call.
+    /// because the platform may still work on the call. A call that may still be in flight is given up at the start.
     GivenUp(Operation, Moment),
-    /// May still be in flight: as if given up at the start.
-    Unanswered(Operation),
 }
 
 /// Stored state in calendar time, so that it survives a reboot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimiterState {
-    /// The holds in force. The program must continue the judging of an operation after the start, or release
-    /// it.
+    /// The holds in force. Those that end by an event are not restored.
     pub holds: Vec<Hold>,
     /// Adaptive limit after its last reduction, in thousandths, and the time of that reduction.
     pub last_reduction: Option<(u32, Timestamp)>,
@@ -64,7 +61,6 @@ impl Admission {
             let (at, operation) = match reservation {
                 PastReservation::Answered(at) => (at.min(now.moment), None),
                 PastReservation::GivenUp(operation, at) => (at.min(now.moment), Some(operation)),
-                PastReservation::Unanswered(operation) => (now.moment, Some(operation)),
             };
             if let Some(operation) = operation {
                 admission.slots.add_lingering(operation, at);
@@ -86,13 +82,14 @@ impl Admission {
 
     pub(super) fn persisted_state(&mut self, now: DualInstant) -> PersistedState {
         self.remove_expired(now.moment);
-        let answered = self.window.answered_times().map(PastReservation::Answered);
-        let unanswered = self.slots.operations_in_flight().map(PastReservation::Unanswered);
+        let answered = self.window.answer_times.iter().copied().map(PastReservation::Answered);
+        let in_flight = self.slots.operations_in_flight();
+        let unanswered = in_flight.map(|operation| PastReservation::GivenUp(operation, now.moment));
         let limit = self.adaptive_limit;
-        let exhausted = self.bad_requests.exhausted_since();
+        let BadRequestBudget { answers, exhausted } = &self.bad_requests;
         PersistedState {
             reservations: answered.chain(unanswered).collect(),
-            bad_requests: self.bad_requests.counted_answers().collect(),
+            bad_requests: answers.iter().copied().collect(),
             limiter_state: LimiterState {
                 holds: self.holds.active_holds(now),
                 last_reduction: limit.last_reduction.map(|(permille, at)| (permille, now.to_timestamp(at))),

@@ -61,10 +61,6 @@ impl LimiterSettings {
     pub(super) fn bulk_limit(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.reserved_calls).max(1)
     }
-
-    pub(super) fn slots_per_operation(&self) -> u32 {
-        self.concurrent_calls_per_operation.max(1)
-    }
 }
 
 #[cfg(test)]

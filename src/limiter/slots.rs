@@ -35,12 +35,7 @@ impl OperationSlots {
         }
     }
 
-    /// Keeps the slot of a call given up without an answer for the grace time.
-    pub(super) fn release_slot_late(&mut self, operation: Operation, now: Moment) {
-        self.release_slot(operation);
-        self.add_lingering(operation, now);
-    }
-
+    /// Keeps a slot of a call given up without an answer for the grace time.
     pub(super) fn add_lingering(&mut self, operation: Operation, now: Moment) {
         self.operations.entry(operation).or_default().lingering.push(now.plus(LINGER_TIME));
     }
@@ -95,7 +90,8 @@ mod tests {
     fn a_call_given_up_keeps_its_slot_for_the_grace_time() {
         let mut slots = OperationSlots::default();
         slots.take_slot(PUSH);
-        slots.release_slot_late(PUSH, Moment(1_000));
+        slots.add_lingering(PUSH, Moment(1_000));
+        slots.release_slot(PUSH);
         assert_eq!(slots.in_flight(PUSH), 0);
         slots.release_lingering(Moment(5_999));
         assert_eq!(slots.check_slot(PUSH, 1), Err(AdmissionWait::Until(Moment(6_000))));

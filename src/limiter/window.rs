@@ -19,10 +19,10 @@ pub(super) const WINDOW_LENGTH: Duration = QUOTA_WINDOW.saturating_add(Duration:
 
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
-    in_flight: u32,
+    pub(super) in_flight: u32,
     /// Moments of the answers of completed calls, and ends of the quiet times of calls given up, oldest first. Swept
     /// when the reservation ends.
-    answer_times: VecDeque<Moment>,
+    pub(super) answer_times: VecDeque<Moment>,
 }
 
 impl SlidingWindow {
@@ -57,14 +57,6 @@ impl SlidingWindow {
     /// Returns the reservations in use, as of the last sweep.
     pub(super) fn reservations(&self) -> u32 {
         self.in_flight.saturating_add(u32::try_from(self.answer_times.len()).unwrap_or(u32::MAX))
-    }
-
-    pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    pub(super) fn answered_times(&self) -> impl Iterator<Item = Moment> {
-        self.answer_times.iter().copied()
     }
 
     /// Checks that one more call leaves at most `limit` reservations in use. Otherwise returns

@@ -191,7 +191,7 @@ async fn a_call_without_an_answer_counts_until_a_window_after_its_quiet_time() {
         (PastReservation::Answered(ahead), minute),
         (PastReservation::GivenUp(READ, now.minus(seconds(10))), quiet + minute - seconds(10)),
         (PastReservation::GivenUp(READ, ahead), quiet + minute),
-        (PastReservation::Unanswered(READ), quiet + minute),
+        (PastReservation::GivenUp(READ, now), quiet + minute),
     ];
     for (reservation, expected) in cases {
         assert_eq!(wait_for_the_minute_after(reservation).await, expected, "{reservation:?}");
@@ -207,7 +207,8 @@ async fn wait_after_restart(clock: Arc<TestClock>, reservation: PastReservation)
 
 #[tokio::test(start_paused = true)]
 async fn what_a_crash_left_unanswered_keeps_its_slot_for_the_grace_time() {
-    let wait = wait_after_restart(TestClock::new(), PastReservation::Unanswered(PUSH)).await;
+    let wait =
+        wait_after_restart(TestClock::new(), PastReservation::GivenUp(PUSH, TestClock::new().moment())).await;
     assert_eq!(wait, slots::LINGER_TIME);
 }
 

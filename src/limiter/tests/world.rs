@@ -176,7 +176,7 @@ impl CallWorld {
         let is_recent = |claim: &&CallRecord| claim.answered.is_none_or(|at| at > now.minus(ONE_MINUTE * 2));
         let reservations = journal.iter().filter(is_recent).map(|claim| match claim.answered {
             Some(at) => PastReservation::Answered(at),
-            None => PastReservation::Unanswered(claim.operation),
+            None => PastReservation::GivenUp(claim.operation, now),
         });
         let day_ago = now.minus(ONE_MINUTE * 60 * 24);
         let bad = journal.iter().filter_map(|claim| Some((claim.bad_at?, claim.operation)));

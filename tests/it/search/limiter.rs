@@ -359,7 +359,7 @@ impl<'a> World<'a> {
         let place = |claim: &Claimed| match (claim.ended, claim.is_given_up) {
             (Some(at), true) => PastReservation::GivenUp(claim.operation, Moment(at)),
             (Some(at), false) => PastReservation::Answered(Moment(at)),
-            (None, _) => PastReservation::Unanswered(claim.operation),
+            (None, _) => PastReservation::GivenUp(claim.operation, Moment(now)),
         };
         let places = self.journal.iter().map(place).collect();
         // Calls left open by the crash end once the limiter was told of them.
