@@ -19,7 +19,7 @@ pub mod wire;
 pub use aside::run_aside;
 pub use transport::{
     AccountKeys, CallReply, FailureKind, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
-    SendCheck, SendFuture, Transport, TransportError, WasSent,
+    SendCheck, SendFuture, Transport, TransportError,
 };
 pub(crate) use transport::{
     HeaderNames, ReceiverClient, SetupError, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,

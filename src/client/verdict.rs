@@ -16,7 +16,7 @@
 //! A 4xx whose body was cut is classified by its head, because the status alone proves that the call had no
 //! effect.
 
-use super::{PlatformResponse, TransportError, WasSent, shape};
+use super::{FailureKind, PlatformResponse, TransportError, shape};
 use crate::model::time::DAY;
 use crate::model::{CallEffect, Operation, Timestamp};
 use chrono::DateTime;
@@ -62,7 +62,7 @@ pub(crate) fn classify_outcome(
     now: Timestamp,
 ) -> Verdict {
     let (status, retry_after) = match outcome {
-        Err(failure) if failure.was_sent == WasSent::No => return Verdict::NotSent,
+        Err(failure) if failure.kind == FailureKind::Unsent => return Verdict::NotSent,
         Err(failure) => (failure.status, &failure.retry_after),
         Ok(answer)
             if (200..300).contains(&answer.status) && shape::check_shape(operation, &answer.body).is_ok() =>

@@ -13,9 +13,7 @@ use axum::http::{self, header};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tallyd::client::{
-    FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent,
-};
+use tallyd::client::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError};
 use tallyd::model::{CallEffect, Clock, Operation, Timestamp};
 use tallyd::sandbox::{SandboxAnswer, SandboxCore};
 
@@ -202,7 +200,7 @@ impl Transport for Wire {
                     }
                     answer.expect("a journey has no bugs")
                 }
-                () = self.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
+                () = self.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout)),
             }
         })
     }
@@ -234,11 +232,11 @@ impl Inner {
     ) -> Result<PlatformResponse, TransportError> {
         self.clock.elsewhere(journey.there).await;
         match journey.mishap {
-            Some(Mishap::NoConnection) => return Err(lost(FailureKind::Connect, WasSent::No)),
-            Some(Mishap::LostBefore) => return Err(lost(FailureKind::Cut, WasSent::Maybe)),
+            Some(Mishap::NoConnection) => return Err(lost(FailureKind::Unsent)),
+            Some(Mishap::LostBefore) => return Err(lost(FailureKind::Cut)),
             Some(Mishap::Swallowed) => {
                 self.clock.elsewhere(TIMEOUT * 2).await;
-                return Err(lost(FailureKind::Timeout, WasSent::Maybe));
+                return Err(lost(FailureKind::Timeout));
             }
             Some(Mishap::Late) => self.clock.elsewhere(journey.late).await,
             _ => {}
@@ -263,10 +261,8 @@ impl Inner {
             self.clock.elsewhere(TIMEOUT * 2).await;
         }
         match journey.mishap {
-            Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, WasSent::Maybe)),
-            Some(Mishap::Cut) => {
-                Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) })
-            }
+            Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut)),
+            Some(Mishap::Cut) => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut) }),
             Some(Mishap::FailsAfter) => Ok(instead(500, r#"{"Message":"Something went wrong."}"#)),
             Some(Mishap::Html) => Ok(page()),
             _ => {
@@ -294,9 +290,9 @@ impl Inner {
         match how {
             How::Status(status) => Ok(instead(status, r#"{"Message":"It failed."}"#)),
             How::Html => Ok(page()),
-            How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, WasSent::Maybe) }),
-            How::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
-            How::Silent => Err(lost(FailureKind::Timeout, WasSent::Maybe)),
+            How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut) }),
+            How::Dropped => Err(lost(FailureKind::Cut)),
+            How::Silent => Err(lost(FailureKind::Timeout)),
             // An empty list in answer to a write reports no entry as done.
             How::Empty
                 if request.operation == Operation::GetProductBalances
@@ -321,7 +317,7 @@ impl Inner {
         let answer = self.core.handle_request(self.http(request, journey.weather.is_wrong_key)).await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
         let SandboxAnswer::Full(response) = answer else {
-            return Err(lost(FailureKind::Cut, WasSent::Maybe));
+            return Err(lost(FailureKind::Cut));
         };
         let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         let mut response = PlatformResponse {
@@ -390,7 +386,7 @@ fn unwell(
         Way::NotFound => json(404, ""),
         Way::Html => Ok(instead(200, "<html><body>Please wait</body></html>")),
         Way::EmptyList => json(200, "[]"),
-        Way::Dropped => Err(lost(FailureKind::Cut, WasSent::Maybe)),
+        Way::Dropped => Err(lost(FailureKind::Cut)),
     }
 }
 
@@ -408,12 +404,6 @@ fn instead(status: u16, body: &str) -> PlatformResponse {
     PlatformResponse { status, retry_after: None, body: body.into() }
 }
 
-fn lost(kind: FailureKind, sent: WasSent) -> TransportError {
-    TransportError {
-        was_sent: sent,
-        kind,
-        what: "the network lost it".into(),
-        status: None,
-        retry_after: None,
-    }
+fn lost(kind: FailureKind) -> TransportError {
+    TransportError { kind, what: "the network lost it".into(), status: None, retry_after: None }
 }

@@ -14,7 +14,7 @@ use super::setup::{
     AccountKeys, HttpSettings, JSON_MEDIA_TYPE, SetupError, build_client, error_chain, header_name,
     key_values, parse_base_url,
 };
-use super::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError, WasSent};
+use super::{FailureKind, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Body, Client, Method, Url};
 use secrecy::SecretString;
@@ -40,7 +40,8 @@ const LARGE_BYTES: usize = 1024 * 1024;
 impl HttpTransport {
     /// Creates the transport. Reads `ca_file` and opens no connection.
     pub fn new(settings: &HttpSettings, keys: &AccountKeys) -> Result<Self, SetupError> {
-        let base_url = parse_base_url(&settings.base_url).map_err(SetupError::BaseUrl)?;
+        let base_url = parse_base_url(&settings.base_url)
+            .map_err(|why| SetupError(format!("service.base_url cannot be used: {why}")))?;
         let headers = &settings.headers;
         Ok(Self {
             client: build_client(settings, &base_url)?,
@@ -92,12 +93,12 @@ impl HttpTransport {
         check: Option<SendCheck>,
     ) -> Result<PlatformResponse, TransportError> {
         if let Some(check) = &check {
-            check().map_err(|why| TransportError::unsent(FailureKind::Other, why))?;
+            check().map_err(|why| TransportError::without_answer(FailureKind::Unsent, why))?;
         }
         let keys = self.key_values();
         let request = self.build_request(request, &keys, check).map_err(|error| {
             let what = format!("the request could not be built: {}", error_chain(&error));
-            TransportError::unsent(FailureKind::Other, what)
+            TransportError::without_answer(FailureKind::Unsent, what)
         })?;
         let mut answer = self.client.execute(request).await.map_err(|error| error_before_head(&error))?;
         let announced = answer.content_length().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -186,14 +187,14 @@ fn error_before_head(error: &reqwest::Error) -> TransportError {
     let mut causes = successors(error.source(), |&cause| cause.source());
     // Without its body the request is not complete, so the platform cannot carry it out.
     if let Some(CheckFailed(why)) = causes.find_map(|cause| cause.downcast_ref()) {
-        return TransportError::unsent(FailureKind::Other, why.clone());
+        return TransportError::without_answer(FailureKind::Unsent, why.clone());
     }
-    let (was_sent, kind) = match (error.is_connect(), error.is_timeout()) {
-        (true, _) => (WasSent::No, FailureKind::Connect),
-        (false, true) => (WasSent::Maybe, FailureKind::Timeout),
-        (false, false) => (WasSent::Maybe, FailureKind::Cut),
+    let kind = match (error.is_connect(), error.is_timeout()) {
+        (true, _) => FailureKind::Unsent,
+        (false, true) => FailureKind::Timeout,
+        (false, false) => FailureKind::Cut,
     };
-    TransportError { was_sent, kind, what: error_chain(error), status: None, retry_after: None }
+    TransportError::without_answer(kind, error_chain(error))
 }
 
 fn error_after_head(head: &PlatformResponse, error: &reqwest::Error) -> TransportError {
@@ -204,5 +205,5 @@ fn error_after_head(head: &PlatformResponse, error: &reqwest::Error) -> Transpor
 
 fn cut_error(head: &PlatformResponse, kind: FailureKind, what: String) -> TransportError {
     let retry_after = head.retry_after.clone();
-    TransportError { was_sent: WasSent::Maybe, kind, what, status: Some(head.status), retry_after }
+    TransportError { kind, what, status: Some(head.status), retry_after }
 }

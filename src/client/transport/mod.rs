@@ -35,7 +35,7 @@ pub trait Transport: Send + Sync + 'static {
     fn send_checked(&self, request: PlatformRequest, check: SendCheck) -> SendFuture<'_> {
         match check() {
             Ok(()) => self.send(request),
-            Err(why) => Box::pin(ready(Err(TransportError::unsent(FailureKind::Other, why)))),
+            Err(why) => Box::pin(ready(Err(TransportError::without_answer(FailureKind::Unsent, why)))),
         }
     }
 }
@@ -94,27 +94,18 @@ pub struct PlatformResponse {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WasSent {
-    /// Failed before a byte of the request left: name resolution, connection or TLS handshake.
-    No,
-    /// Bytes may have left, so the request may have been carried out.
-    Maybe,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
+    /// Failed before a byte of the request left: build, name resolution, connection or TLS handshake. After any other
+    /// failure the request may have been carried out.
+    Unsent,
     Timeout,
-    Connect,
     Cut,
     TooLarge,
-    /// Any other failure, for instance a request that could not be built.
-    Other,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct TransportError {
-    pub was_sent: WasSent,
     pub kind: FailureKind,
     /// The failure with all its causes, without address and keys.
     pub what: String,
@@ -124,9 +115,8 @@ pub struct TransportError {
 }
 
 impl TransportError {
-    /// Returns the failure of a request of which no byte left.
-    pub(super) fn unsent(kind: FailureKind, what: String) -> Self {
-        Self { was_sent: WasSent::No, kind, what, status: None, retry_after: None }
+    pub(super) fn without_answer(kind: FailureKind, what: String) -> Self {
+        Self { kind, what, status: None, retry_after: None }
     }
 }
 

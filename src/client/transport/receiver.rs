@@ -18,7 +18,7 @@ impl ReceiverClient {
     /// Creates the client. The base address of the settings is that of the receiver, and may have a query.
     /// Fails if the address or the certificate file cannot be used.
     pub(crate) fn new(settings: &HttpSettings) -> Result<Self, SetupError> {
-        let url = parse_receiver_url(&settings.base_url).map_err(SetupError::BaseUrl)?;
+        let url = parse_receiver_url(&settings.base_url).map_err(SetupError)?;
         Ok(Self { client: build_client(settings, &url)?, url })
     }
 

@@ -64,7 +64,6 @@ fn utf8_text(body: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::WasSent;
 
     fn reply(operation: Operation, status: u16, body: &[u8]) -> CallReply {
         let answer = PlatformResponse { status, body: body.to_vec(), ..PlatformResponse::default() };
@@ -87,13 +86,7 @@ mod tests {
             assert_eq!(reply(read, status, b"").may_shrink_page(), expected, "{status}");
         }
         assert!(!reply(Operation::UpdateQuantityOnHand, 500, b"").may_shrink_page());
-        let late = TransportError {
-            was_sent: WasSent::Maybe,
-            kind: FailureKind::Timeout,
-            what: "too late".into(),
-            status: None,
-            retry_after: None,
-        };
+        let late = TransportError::without_answer(FailureKind::Timeout, "too late".into());
         assert!(CallReply::from_outcome(read, Err(late), Timestamp(0)).may_shrink_page());
     }
 }

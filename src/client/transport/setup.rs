@@ -83,24 +83,10 @@ pub struct AccountKeys {
     pub gateway: SecretString,
 }
 
+/// Error of a setting that the HTTP library cannot use. It omits a proxy's address, which may contain a password.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    #[error("service.base_url cannot be used: {0}")]
-    BaseUrl(String),
-    /// A header's name or value cannot be sent.
-    #[error("{0} cannot be sent as an HTTP header: {1}")]
-    Header(&'static str, &'static str),
-    #[error(
-        "service.ca_file {path} cannot be used: {why}; it must hold certificates in PEM, as UTF-8 or ASCII text"
-    )]
-    CaFile { path: PathBuf, why: String },
-    /// The proxy's address is unusable. The text omits the address, because it may contain a password.
-    #[error("service.proxy is not a proxy's address; write it like http://proxy.example:3128")]
-    Proxy,
-    /// The HTTP library refuses, for instance because the host has no root certificates.
-    #[error("the HTTP client cannot be set up: {0}")]
-    Library(String),
-}
+#[error("{0}")]
+pub struct SetupError(pub(super) String);
 
 /// Parses the platform's base address (docs/interface.md, *Conventions*). Keys are never sent unencrypted:
 /// plain `http` is for the loopback only. The error is a sentence about the fault.
@@ -155,7 +141,8 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
     // The variables `HTTPS_PROXY` and `ALL_PROXY` of a shell are not those of the daemon, so none of them counts.
     let builder = match &settings.proxy {
         Some(proxy) if !is_loopback(base_url) => {
-            builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError::Proxy)?)
+            let wrong = "service.proxy is not a proxy's address; write it like http://proxy.example:3128";
+            builder.proxy(Proxy::all(proxy.as_str()).map_err(|_| SetupError(wrong.into()))?)
         }
         _ => builder.no_proxy(),
     };
@@ -165,7 +152,8 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
         None => builder,
         Some(path) => builder.tls_certs_merge(read_certificates(path)?),
     };
-    builder.build().map_err(|error| SetupError::Library(error_chain(&error)))
+    let failed = |error| SetupError(format!("the HTTP client cannot be set up: {}", error_chain(&error)));
+    builder.build().map_err(failed)
 }
 
 fn fixed_headers(settings: &HttpSettings) -> Result<HeaderMap, SetupError> {
@@ -178,7 +166,12 @@ fn fixed_headers(settings: &HttpSettings) -> Result<HeaderMap, SetupError> {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<Certificate>, SetupError> {
-    let wrong = |why: String| SetupError::CaFile { path: path.to_owned(), why };
+    let wrong = |why: String| {
+        SetupError(format!(
+            "service.ca_file {} cannot be used: {why}; it must hold certificates in PEM, as UTF-8 or ASCII text",
+            path.display()
+        ))
+    };
     let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     // Editors of other systems write a byte order mark, with which the first line is no beginning.
     let pem = pem.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&pem);
@@ -190,11 +183,13 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate>, SetupError> {
 }
 
 pub(super) fn header_name(key: &'static str, name: &str) -> Result<HeaderName, SetupError> {
-    name.parse().map_err(|_| SetupError::Header(key, "it is not a header's name"))
+    name.parse()
+        .map_err(|_| SetupError(format!("{key} cannot be sent as an HTTP header: it is not a header's name")))
 }
 
 fn header_value(what: &'static str, value: &str) -> Result<HeaderValue, SetupError> {
-    value.parse().map_err(|_| SetupError::Header(what, "it holds a line break or another control character"))
+    let why = "it holds a line break or another control character";
+    value.parse().map_err(|_| SetupError(format!("{what} cannot be sent as an HTTP header: {why}")))
 }
 
 pub(super) fn key_values(keys: &AccountKeys) -> Result<[HeaderValue; 2], SetupError> {

@@ -14,12 +14,8 @@ fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Result<Platform
     Ok(PlatformResponse { status, retry_after, body: body.into() })
 }
 
-fn failure(
-    sent: WasSent,
-    kind: FailureKind,
-    status: Option<u16>,
-) -> Result<PlatformResponse, TransportError> {
-    Err(TransportError { was_sent: sent, kind, what: "it broke".into(), status, retry_after: None })
+fn failure(kind: FailureKind, status: Option<u16>) -> Result<PlatformResponse, TransportError> {
+    Err(TransportError { kind, what: "it broke".into(), status, retry_after: None })
 }
 
 #[test]
@@ -58,11 +54,10 @@ fn an_outcome_that_proves_nothing_is_transient_for_reads_and_in_doubt_for_writes
         answer(200, None, r#"[{"Sku":"#),
         answer(500, None, r#"{"Message":"something went wrong"}"#),
         answer(503, Some("30"), "<html>"),
-        failure(WasSent::Maybe, FailureKind::Timeout, None),
-        failure(WasSent::Maybe, FailureKind::Cut, Some(200)),
-        failure(WasSent::Maybe, FailureKind::TooLarge, Some(200)),
-        failure(WasSent::Maybe, FailureKind::Cut, Some(500)),
-        failure(WasSent::Maybe, FailureKind::Other, None),
+        failure(FailureKind::Timeout, None),
+        failure(FailureKind::Cut, Some(200)),
+        failure(FailureKind::TooLarge, Some(200)),
+        failure(FailureKind::Cut, Some(500)),
     ];
     for outcome in empty.iter().chain(&cases) {
         for (operation, expected) in [
@@ -78,7 +73,7 @@ fn an_outcome_that_proves_nothing_is_transient_for_reads_and_in_doubt_for_writes
 
 #[test]
 fn what_never_left_is_not_sent() {
-    let outcome = failure(WasSent::No, FailureKind::Connect, None);
+    let outcome = failure(FailureKind::Unsent, None);
     for operation in Operation::ALL {
         assert_eq!(classify_outcome(*operation, &outcome, NOW), Verdict::NotSent);
     }
@@ -86,7 +81,7 @@ fn what_never_left_is_not_sent() {
 
 #[test]
 fn a_head_that_refuses_decides_although_its_body_was_cut() {
-    let cut = |status| failure(WasSent::Maybe, FailureKind::Cut, Some(status));
+    let cut = |status| failure(FailureKind::Cut, Some(status));
     let verdict = |status| classify_outcome(CreateShipments, &cut(status), NOW);
     assert_eq!(verdict(400), Verdict::Rejected { status: 400 });
     assert_eq!(verdict(429), Verdict::Throttled(ThrottleKind::Concurrency));

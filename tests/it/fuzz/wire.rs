@@ -7,9 +7,7 @@
 
 use super::choices::Choices;
 use crate::client::wire::{self, DecodedAnswer, MalformedBody, StoredRequest};
-use crate::client::{
-    CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict, WasSent,
-};
+use crate::client::{CallReply, FailureKind, PlatformResponse, ThrottleKind, TransportError, Verdict};
 use crate::model::{CallEffect, LineItemId, Month, Operation, OrderId, ShipmentId, StorefrontId, Timestamp};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -103,15 +101,8 @@ fn came(outcome: u8, body: &[u8]) -> Result<PlatformResponse, TransportError> {
     let what = "lost".to_owned();
     // An answer's head proves that the request was sent.
     Err(match (outcome & 1 == 0, outcome & 2 > 0) {
-        (true, _) => TransportError {
-            was_sent: WasSent::No,
-            kind: FailureKind::Connect,
-            what,
-            status: None,
-            retry_after: None,
-        },
+        (true, _) => TransportError { kind: FailureKind::Unsent, what, status: None, retry_after: None },
         (false, head) => TransportError {
-            was_sent: WasSent::Maybe,
             kind: FailureKind::Cut,
             what,
             status: head.then_some(status),

@@ -12,7 +12,7 @@
 
 use super::explorer::Machine;
 use crate::client::wire::{WriteOutcome, decode_created_shipments, decode_product_answer, decode_update};
-use crate::client::{FailureKind, PlatformResponse, TransportError, Verdict, WasSent, classify_outcome};
+use crate::client::{FailureKind, PlatformResponse, TransportError, Verdict, classify_outcome};
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, Quantity, ShipmentId, Timestamp};
 use crate::outbox::{
     ChangeKind, ChangeState, ChangeStatus, Reason, Resolution, ResolutionStep, ShipmentCreate, ShipmentLine,
@@ -322,23 +322,15 @@ impl Changes {
         let answer = |status, body: &str| {
             Ok(PlatformResponse { status, body: body.into(), ..PlatformResponse::default() })
         };
-        let lost = |sent, kind| TransportError {
-            was_sent: sent,
-            kind,
-            what: "lost".into(),
-            status: None,
-            retry_after: None,
-        };
+        let lost = |kind| TransportError { kind, what: "lost".into(), status: None, retry_after: None };
         match end {
             End::Done => answer(200, self.body(true)),
             End::Refused => answer(200, self.body(false)),
             End::Throttled => answer(429, ""),
             End::BadRequest => answer(400, r#"{"Message":"no"}"#),
             End::BrokeBefore | End::BrokeAfter => answer(500, "<html>"),
-            End::NoConnection => Err(lost(WasSent::No, FailureKind::Connect)),
-            End::LostBefore | End::LostAfter | End::LostLate => {
-                Err(lost(WasSent::Maybe, FailureKind::Timeout))
-            }
+            End::NoConnection => Err(lost(FailureKind::Unsent)),
+            End::LostBefore | End::LostAfter | End::LostLate => Err(lost(FailureKind::Timeout)),
         }
     }
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tallyd::client::{
     FailureKind, HttpTransport, PlatformRequest, PlatformResponse, SendFuture, Transport, TransportError,
-    WasSent,
 };
 use tallyd::model::{JobKind, Operation, RunTrigger, WarehouseId};
 use tallyd::store::Durability;
@@ -64,8 +63,7 @@ impl Sick {
 
 impl Transport for Way {
     fn send(&self, request: PlatformRequest) -> SendFuture<'_> {
-        let lost = |sent, kind| TransportError {
-            was_sent: sent,
+        let lost = |kind| TransportError {
             kind,
             what: "the network lost it".into(),
             status: None,
@@ -77,10 +75,8 @@ impl Transport for Way {
                 let response = PlatformResponse { status, body: body.into(), ..PlatformResponse::default() };
                 Box::pin(async move { Ok(response) })
             }
-            Some(Instead::Cut) => Box::pin(async move { Err(lost(WasSent::Maybe, FailureKind::Cut)) }),
-            Some(Instead::NoConnection) => {
-                Box::pin(async move { Err(lost(WasSent::No, FailureKind::Connect)) })
-            }
+            Some(Instead::Cut) => Box::pin(async move { Err(lost(FailureKind::Cut)) }),
+            Some(Instead::NoConnection) => Box::pin(async move { Err(lost(FailureKind::Unsent)) }),
         }
     }
 }
