@@ -5,7 +5,6 @@
 //! as digests.
 
 use crate::model::Moment;
-use crate::outbox::content_digest;
 use crate::present::ViewError;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
@@ -15,7 +14,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
@@ -27,7 +25,6 @@ const SESSION_LIFE: Duration = Duration::from_hours(12);
 pub(super) struct WebSession {
     expires: Moment,
     pub(super) csrf: String,
-    served: AtomicU64,
     /// The keys of the forms that are done, each with its result. The lock is held while a form is done.
     pub(super) done_forms: tokio::sync::Mutex<HashMap<String, String>>,
     /// The result of the last form, until a page shows it.
@@ -43,13 +40,7 @@ pub(super) struct PageNotice {
 
 impl WebSession {
     fn new(expires: Moment, csrf: String) -> Self {
-        let (served, notice) = (AtomicU64::default(), Mutex::default());
-        Self { expires, csrf, served, done_forms: tokio::sync::Mutex::default(), notice }
-    }
-
-    /// Returns the key of a form that is served now; no other form has the same one.
-    pub(super) fn new_form_key(&self) -> String {
-        content_digest(&[&self.csrf, &self.served.fetch_add(1, Ordering::Relaxed).to_string()])
+        Self { expires, csrf, done_forms: tokio::sync::Mutex::default(), notice: Mutex::default() }
     }
 
     pub(super) fn is_csrf(&self, given: &str) -> bool {
@@ -124,7 +115,8 @@ fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.ct_eq(b).into()
 }
 
-fn random_text() -> String {
+/// Returns a secret, or the key of a form, that no other one is equal to.
+pub(super) fn random_text() -> String {
     let mut bytes = [0; 32];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
     read.expect("each system has random bytes");

@@ -9,7 +9,6 @@ use crate::present::ViewError;
 use crate::store::{MirrorCounts, Store, StoreError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// Longest time of a count for which a page waits.
 const WAIT_MAX: Duration = Duration::from_millis(15);
@@ -18,8 +17,6 @@ pub(super) struct SlowCounter {
     store: Store,
     clock: Arc<dyn Clock>,
     last: Mutex<Option<LastCounts>>,
-    /// Held while rows are counted in the background.
-    counting: Arc<Semaphore>,
 }
 
 #[derive(Clone, Copy)]
@@ -42,22 +39,21 @@ impl LastCounts {
 
 impl SlowCounter {
     pub(super) fn new(store: Store, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let counting = Arc::new(Semaphore::new(1));
-        Arc::new(Self { store, clock, last: Mutex::default(), counting })
+        Arc::new(Self { store, clock, last: Mutex::default() })
     }
 
     pub(super) async fn counts(self: &Arc<Self>) -> Result<MirrorCounts, ViewError> {
         let last = locked(&self.last).filter(LastCounts::is_shown);
         let Some(last) = last else { return Ok(self.count().await?) };
-        if last.is_due(self.clock.moment())
-            && let Ok(place) = Arc::clone(&self.counting).try_acquire_owned()
-        {
+        let now = self.clock.moment();
+        if last.is_due(now) {
+            // Until the new counts are there, they are not due again.
+            *locked(&self.last) = Some(LastCounts { at: now, ..last });
             let counter = Arc::clone(self);
             tokio::spawn(async move {
                 if let Err(error) = counter.count().await {
                     tracing::debug!("cannot count the rows: {error}");
                 }
-                drop(place);
             });
         }
         Ok(last.counts)

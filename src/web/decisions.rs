@@ -57,11 +57,6 @@ pub(super) fn success(sentences: Vec<String>) -> ActionResult {
     Ok(PageNotice { is_done: true, text: sentences.join("; ") })
 }
 
-pub(super) fn unknown_action(request: &PageRequest) -> ActionResult {
-    let action = request.form.get("action").unwrap_or_default();
-    Err(ViewError::Refused(format!("there is no action `{action}`")))
-}
-
 impl WebState {
     /// Queues a change typed by a person; without a field `key`, its key is that of the form.
     pub(super) async fn queue(

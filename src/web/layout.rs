@@ -1,6 +1,6 @@
 //! The frame of a page, and its small parts: findings, links, texts, times, forms.
 
-use super::access::{PageNotice, locked};
+use super::access::{PageNotice, locked, random_text};
 use super::request::{FormFields, PageRequest};
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_elapsed};
@@ -236,17 +236,11 @@ pub(super) fn address_without(path: &str, query: &FormFields, name: &str) -> Str
     address_with(&path, &fields)
 }
 
-/// Returns the address of the next page of a list: its filters as they are, and where the next page begins.
-pub(super) fn next_page(
-    path: &str,
-    query: &FormFields,
-    filters: &[&str],
-    (name, begin): (&str, impl ToString),
-) -> String {
-    let begin = begin.to_string();
-    let filters = filters.iter().map(|filter| (*filter, query.get(filter).unwrap_or_default()));
-    let fields: Vec<(&str, &str)> = filters.chain([(name, begin.as_str())]).collect();
-    address_with(path, &fields)
+/// The link to the next page of a list: its filters as they are, and where the next page begins.
+pub(super) fn next_link(request: &PageRequest, begin: &[(&str, &str)], label: &str) -> Markup {
+    let filters = request.query.pairs().filter(|(name, _)| begin.iter().all(|(other, _)| other != name));
+    let fields: Vec<(&str, &str)> = filters.chain(begin.iter().copied()).collect();
+    html! { p { a.button rel="next" href=(address_with(&request.path, &fields)) { (label) } } }
 }
 
 pub(super) fn link(subject: ListedSubject, name: &str) -> Markup {
@@ -286,7 +280,7 @@ pub(super) fn action_form(request: &PageRequest, to: &str, body: &Markup) -> Mar
             // A browser would put the values of an earlier load into a form that it shows again.
             form method="post" action=(to) autocomplete="off" {
                 input type="hidden" name="csrf" value=(request.session.csrf);
-                input type="hidden" name="once" value=(request.session.new_form_key());
+                input type="hidden" name="once" value=(random_text());
                 (body)
             }
         }

@@ -16,6 +16,7 @@
 //! | `chart.rs` | charts as SVG |
 //! | `counts.rs` | counts that are slow with many SKUs |
 //! | `live.rs` | server-sent events |
+//! | `actions.rs` | what each form does |
 //! | `decisions.rs` | the answer to a form |
 //! | `pages/` | one file per page |
 //!
@@ -23,6 +24,7 @@
 //! templates escape it. Nothing is loaded from another host.
 
 mod access;
+mod actions;
 mod chart;
 mod counts;
 mod decisions;

@@ -3,13 +3,11 @@
 use crate::model::{Position, Quantity, ShipmentId};
 use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
 use crate::present::change::{ChangeDetail, change_json};
-use crate::present::decisions::{KeyDecision, resolve};
 use crate::present::listing::ListedSubject;
+use crate::present::parse_json;
 use crate::present::runs::journal_entry;
-use crate::present::{ViewError, parse_json};
 use crate::store::TransitionRow;
 use crate::web::WebState;
-use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address, cell, fields, in_words, link, listing,
     live_part, respond, sentence, text,
@@ -156,47 +154,6 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     }
 }
 
-pub(super) async fn act_on_change(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    answer_form(&request, &address("/outbox", &request.name), decide(&web, &request)).await
-}
-
-async fn decide(web: &WebState, request: &PageRequest) -> ActionResult {
-    let key = &request.name;
-    if let (Some(shown), Some(change)) = (request.form.number("shown")?, web.store.outbox_show(key).await?)
-        && last_move(&web.store.change_transitions(change.id).await?) != shown
-    {
-        let why =
-            format!("`{key}` has moved on since this page was loaded; see its state, then decide again");
-        return Err(ViewError::Refused(why));
-    }
-    let action = request.form.get("action").unwrap_or_default();
-    if let Some(decision) = KeyDecision::from_verb(action) {
-        return web.decide(decision, std::slice::from_ref(key)).await;
-    }
-    let resolution = parse_resolution(request, action)?;
-    let max_base_age = web.config.quantities.max_base_age;
-    success(resolve(&web.store, key, resolution, max_base_age, web.now()).await?)
-}
-
-fn last_move(moves: &[TransitionRow]) -> i64 {
+pub(in crate::web) fn last_move(moves: &[TransitionRow]) -> i64 {
     moves.last().map_or(0, |row| row.position)
-}
-
-fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, ViewError> {
-    let invalid = |why: String| Err(ViewError::Invalid(why));
-    Ok(match action {
-        "mine" => Resolution::Mine,
-        "theirs" => Resolution::Theirs,
-        "done" => Resolution::TookEffect,
-        "not-done" => Resolution::HadNoEffect,
-        "number" => match Quantity(request.form.required_number("number")?) {
-            number if (Quantity(0)..=Quantity::MAX).contains(&number) => Resolution::Exactly(number),
-            _ => return invalid(format!("a quantity is a number from 0 to {}", Quantity::MAX)),
-        },
-        "shipment" => match request.form.required_number("shipment")? {
-            id if id > 0 => Resolution::Shipment(ShipmentId(id)),
-            _ => return invalid("an id is at least 1".into()),
-        },
-        _ => return unknown_action(request).map(|_| Resolution::Mine),
-    })
 }

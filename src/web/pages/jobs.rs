@@ -1,29 +1,20 @@
 //! `/jobs`: the pauses, the runs of the last day as a timeline, the next starts, and a run now.
 
-use crate::daemon::{ControlRequest, RunResult, send_control_request};
-use crate::exec::RunArgs;
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
-use crate::present::ViewError;
-use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, pause_text, resume_job};
+use crate::present::pauses::pause_text;
 use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
-use crate::web::access::PageNotice;
 use crate::web::chart::{LaneSpan, lanes, legend};
-use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, respond, sentence};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::timeout;
 
 const RUNS_IN_TIMELINE: u32 = 3000;
 const RUNS_LISTED: usize = 50;
-/// Time for which a form waits for a run; a longer run goes on.
-const RUN_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let kind = request.query.code::<JobKind>("kind")?;
@@ -129,42 +120,4 @@ fn pause_form(request: &PageRequest) -> Markup {
             (action_button("pause", "Pause"))
         },
     )
-}
-
-pub(super) async fn act_on_jobs(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let action = async {
-        let kind = request.form.code::<JobKind>("job")?;
-        let named = || kind.ok_or_else(|| ViewError::Invalid("name a job".into()));
-        match request.form.get("action") {
-            Some("run") => run_now(&web, named()?).await,
-            Some("pause") => pause(&web, &request, named()?).await,
-            Some("resume") => success(resume_job(&web.store, named()?, web.now()).await?),
-            _ => unknown_action(&request),
-        }
-    };
-    answer_form(&request, "/jobs", action).await
-}
-
-async fn pause(web: &WebState, request: &PageRequest, kind: JobKind) -> ActionResult {
-    let duration = request.form.given("for").map(parse_pause_duration).transpose();
-    let duration = duration.map_err(|why| ViewError::Invalid(format!("`for`: {why}")))?;
-    let why = parse_pause_reason(request.form.get("why").unwrap_or_default()).map_err(ViewError::Invalid)?;
-    let paused = pause_jobs(&web.store, &[kind], (duration, &why), web.now()).await?;
-    success(if paused.is_empty() { vec![format!("{kind} was resumed at once")] } else { paused })
-}
-
-async fn run_now(web: &WebState, kind: JobKind) -> ActionResult {
-    let control = ControlRequest::RunJob { job: kind.as_str().into(), input: RunArgs::default() };
-    let (config, clock) = (web.config.clone(), Arc::clone(&web.clock));
-    let run = async move { send_control_request::<RunResult>(config, clock, &control).await };
-    // The request goes on when nobody waits for it, so that its row is removed.
-    let asked = tokio::spawn(run);
-    match timeout(RUN_WAIT, asked).await {
-        Err(_) => success(vec![format!("{kind} takes longer; its run is listed below")]),
-        Ok(Err(error)) => Err(ViewError::Refused(format!("{kind} was not run: {error}"))),
-        Ok(Ok(Err(error))) => Err(ViewError::Refused(format!("{kind} was not run: {error}"))),
-        Ok(Ok(Ok(RunResult { is_good, outcome, summary, .. }))) => {
-            Ok(PageNotice { is_done: is_good, text: format!("{kind}: {outcome}: {summary}") })
-        }
-    }
 }

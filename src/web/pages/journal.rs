@@ -6,7 +6,7 @@ use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
 use crate::web::WebState;
 use crate::web::layout::{
-    PageFailure, PageResult, choice, fields, in_words, listing, live_part, next_page, respond,
+    PageFailure, PageResult, choice, fields, in_words, listing, live_part, next_link, respond,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -33,7 +33,7 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
         html! {
             (filter_form(&request))
             (live_part("exchanges", "Exchanges", &listing("Exchanges", &rows, "No exchange matches on this part of the journal.")))
-            @if let Some(next) = next { p { a.button rel="next" href=(next_page("/journal", &request.query, &["operation", "verdict", "sku"], ("before", next))) { "Older exchanges" } } }
+            @if let Some(next) = next { (next_link(&request, &[("before", &next.to_string())], "Older exchanges")) }
         }
     };
     Ok(respond(&request, "Journal", || json!(rows), body))

@@ -12,7 +12,10 @@ mod run;
 mod sku;
 mod stock;
 
+pub(super) use change::last_move;
+
 use super::WebState;
+use super::actions::act;
 use super::guard::guard;
 use super::layout::PageFailure;
 use super::live::stream_events;
@@ -29,19 +32,19 @@ const SCRIPT: &str = include_str!("../assets/script.js");
 pub(super) fn router(web: Arc<WebState>) -> Router {
     Router::new()
         .route("/", get(home::show_home))
-        .route("/stock", get(stock::show_stock).post(stock::act_on_stock))
-        .route("/stock/", get(sku::show_sku).post(sku::act_on_sku))
-        .route("/stock/{sku}", get(sku::show_sku).post(sku::act_on_sku))
-        .route("/outbox", get(outbox::show_outbox).post(outbox::act_on_outbox))
-        .route("/outbox/", get(change::show_change).post(change::act_on_change))
-        .route("/outbox/{key}", get(change::show_change).post(change::act_on_change))
-        .route("/orders", get(orders::show_orders).post(orders::act_on_orders))
-        .route("/orders/{id}", get(order::show_order).post(order::act_on_order))
-        .route("/jobs", get(jobs::show_jobs).post(jobs::act_on_jobs))
+        .route("/stock", get(stock::show_stock).post(act))
+        .route("/stock/", get(sku::show_sku).post(act))
+        .route("/stock/{sku}", get(sku::show_sku).post(act))
+        .route("/outbox", get(outbox::show_outbox).post(act))
+        .route("/outbox/", get(change::show_change).post(act))
+        .route("/outbox/{key}", get(change::show_change).post(act))
+        .route("/orders", get(orders::show_orders).post(act))
+        .route("/orders/{id}", get(order::show_order).post(act))
+        .route("/jobs", get(jobs::show_jobs).post(act))
         .route("/jobs/{run}", get(run::show_run))
         .route("/journal", get(journal::show_journal))
         .route("/journal/{position}", get(journal::show_entry))
-        .route("/quota", get(quota::show_quota).post(quota::act_on_quota))
+        .route("/quota", get(quota::show_quota).post(act))
         .route("/events", get(stream_events))
         .route("/style.css", get(|| asset("text/css; charset=utf-8", STYLE)))
         .route("/script.js", get(|| asset("text/javascript; charset=utf-8", SCRIPT)))

@@ -1,19 +1,16 @@
 //! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
 
-use crate::model::OrderId;
-use crate::present::ViewError;
 use crate::present::orders::OrderDetail;
-use crate::present::queue::without_nulls;
 use crate::telemetry::plain_line;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, unknown_action};
+use crate::web::actions::parse_order;
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, cell, listing, live_part, respond,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
@@ -37,11 +34,6 @@ pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRe
         }
     };
     Ok(respond(&request, &format!("Order {order}"), || detail.to_json(), body))
-}
-
-fn parse_order(id: &str) -> Result<OrderId, PageFailure> {
-    let parsed = id.parse().ok().filter(|id| *id > 0).map(OrderId);
-    parsed.ok_or_else(|| PageFailure::not_found("an order is named by its id, a whole number"))
 }
 
 fn ship_form(request: &PageRequest, lines: &[Value]) -> Markup {
@@ -91,35 +83,4 @@ fn tracking_form(request: &PageRequest, shipments: &[(i64, Option<String>)]) -> 
             }
         }
     }
-}
-
-pub(super) async fn act_on_order(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let order = parse_order(&request.name)?;
-    let action = async {
-        let form = &request.form;
-        match form.get("action") {
-            Some("ship") => web.queue(&request, "shipment.create", &ship_body(&request, order)?).await,
-            Some("tracking") => {
-                let body = without_nulls(json!({
-                    "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),
-                    "carrier_id": form.number("carrier")?, "tracking_url": form.given("url"),
-                }));
-                web.queue(&request, "tracking.submit", &body).await
-            }
-            _ => unknown_action(&request),
-        }
-    };
-    answer_form(&request, &format!("/orders/{order}"), action).await
-}
-
-fn ship_body(request: &PageRequest, order: OrderId) -> Result<Value, ViewError> {
-    let mut lines = Vec::new();
-    for (name, value) in request.form.pairs().filter(|(_, value)| !value.trim().is_empty()) {
-        let Some(id) = name.strip_prefix("line-").and_then(|id| id.parse::<i64>().ok()) else { continue };
-        let wrong = |_| ViewError::Invalid(format!("`{value}` is no number of units"));
-        let quantity: i64 = value.trim().parse().map_err(wrong)?;
-        lines.push(json!({"line_item_id": id, "quantity": quantity}));
-    }
-    let lines = if lines.is_empty() { Value::Null } else { lines.into() };
-    Ok(without_nulls(json!({"order_id": order, "lines": lines})))
 }

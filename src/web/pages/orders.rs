@@ -1,15 +1,11 @@
 //! `/orders`: the tracked orders, and the units left to pick in each warehouse.
 
-use crate::model::OrderId;
-use crate::present::ViewError;
 use crate::present::listing::{ListColumns, columns};
 use crate::present::orders::OrderNow;
-use crate::present::tracked::track_orders;
 use crate::store::OrderState;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, ROWS_SHOWN, action_button, action_form, listing, live_part, next_page, respond,
+    PageResult, ROWS_SHOWN, action_button, action_form, listing, live_part, next_link, respond,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -37,9 +33,7 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
             p { @if shows_closed { a href="/orders" { "Open orders only" } }
                 @else { a href="/orders?closed=1" { "Closed orders too" } } }
             (live_part("orders", "Orders", &listing("Tracked orders", &rows, "No open order is tracked. Track one by its id below.")))
-            @if let Some(next) = next {
-                p { a.button rel="next" href=(next_page("/orders", &request.query, &["closed"], ("after", next))) { "Next page" } }
-            }
+            @if let Some(next) = next { (next_link(&request, &[("after", &next.to_string())], "Next page")) }
             (action_form(&request, "/orders", &html! {
                 label for="order" { "Order id at the platform" }
                 input id="order" name="order" type="number" min="1" required;
@@ -48,17 +42,4 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
         }
     };
     Ok(respond(&request, "Orders", || json!(rows), body))
-}
-
-pub(super) async fn act_on_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let action = async {
-        if request.form.get("action") != Some("track") {
-            return unknown_action(&request);
-        }
-        match request.form.required_number("order")? {
-            id if id > 0 => success(track_orders(&web.store, &[OrderId(id)], true).await?),
-            _ => Err(ViewError::Invalid("an order id is at least 1".into())),
-        }
-    };
-    answer_form(&request, "/orders", action).await
 }

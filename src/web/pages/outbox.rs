@@ -3,15 +3,13 @@
 use crate::model::{Timestamp, counted};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::change::{STATE_ORDER, change_json, state_rank};
-use crate::present::decisions::{KeyDecision, release_all};
 use crate::present::listing::{ListedSubject, age_cell, sentence_cell};
 use crate::store::{ChangeRow, OutboxFilter};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
     PageFailure, PageResult, ROWS_SHOWN, action_button, action_form, address_with, cell, choice, in_words,
-    link, live_part, next_page, respond, sentence, table, text,
+    link, live_part, next_link, respond, sentence, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -39,9 +37,7 @@ pub(super) async fn show_outbox(State(web): State<Arc<WebState>>, request: PageR
         html! {
             (filter_form(&request))
             (action_form_around(&request, &live_part("groups", "Changes", &groups(&request, &rows, now))))
-            @if let Some(next) = next {
-                p { a.button rel="next" href=(next_page("/outbox", &request.query, &["state", "reason", "kind"], ("after", next))) { "Next page" } }
-            }
+            @if let Some(next) = next { (next_link(&request, &[("after", &next.to_string())], "Next page")) }
         }
     };
     let data = || rows.iter().map(change_json).collect::<Value>();
@@ -88,9 +84,8 @@ fn action_form_around(request: &PageRequest, groups: &Markup) -> Markup {
     }
     action_form(
         request,
-        "/outbox",
+        &address_with("/outbox", &[("state", request.query.get("state").unwrap_or_default())]),
         &html! {
-            input type="hidden" name="state" value=(request.query.get("state").unwrap_or_default());
             fieldset.actions {
                 legend { "With the selected changes" }
                 (action_button("release", "Release")) " " (action_button("retry", "Retry")) " "
@@ -156,17 +151,4 @@ fn change_row(request: &PageRequest, row: &ChangeRow, now: Timestamp) -> Markup 
             td { (cell(&age_cell(Some(&row.created_at), now))) }
         }
     }
-}
-
-pub(super) async fn act_on_outbox(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let action = request.form.get("action").unwrap_or_default();
-    let decided = async {
-        match KeyDecision::from_verb(action) {
-            Some(decision) => web.decide(decision, &request.form.all("key")).await,
-            None if action == "release-all" => success(release_all(&web.store, web.now()).await?),
-            None => unknown_action(&request),
-        }
-    };
-    let state = request.form.get("state").unwrap_or_default();
-    answer_form(&request, &address_with("/outbox", &[("state", state)]), decided).await
 }

@@ -1,13 +1,12 @@
 //! `/quota`: the calls of a day by lane and operation, the waits, the bad requests, and the schedules' demand.
 
 use super::home::call_chart;
-use crate::present::call_budget::{CallSum, budget_sentences, lift_wait, sum_calls};
+use crate::present::call_budget::{CallSum, budget_sentences, sum_calls};
 use crate::present::call_demand::{CallDemand, EntriesToRead};
 use crate::present::listing::{ListColumns, columns};
 use crate::present::status::StatusReport;
 use crate::store::CallInterval;
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, respond, sentence};
 use crate::web::request::PageRequest;
 use axum::extract::State;
@@ -66,14 +65,4 @@ fn sum_table(sums: &BTreeMap<(&str, &str), CallSum>) -> Markup {
     });
     let rows: Vec<ListColumns> = rows.collect();
     listing("Calls by lane and operation", &rows, "No call in the last 24 hours.")
-}
-
-pub(super) async fn act_on_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let action = async {
-        match request.form.get("action") {
-            Some("lift") => success(lift_wait(&web.store, web.now()).await?),
-            _ => unknown_action(&request),
-        }
-    };
-    answer_form(&request, "/quota", action).await
 }

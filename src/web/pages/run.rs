@@ -4,7 +4,7 @@ use crate::model::RunId;
 use crate::present::runs::RunDetail;
 use crate::store::PAGE_ROWS;
 use crate::web::WebState;
-use crate::web::layout::{PageFailure, PageResult, fields, listing, live_part, next_page, respond};
+use crate::web::layout::{PageFailure, PageResult, fields, listing, live_part, next_link, respond};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::html;
@@ -17,13 +17,11 @@ pub(super) async fn show_run(State(web): State<Arc<WebState>>, request: PageRequ
     let run_id = id.parse().map(RunId).map_err(|_| none())?;
     let after = request.query.number("after")?.unwrap_or(0);
     let detail = RunDetail::load_page(&web.store, run_id, after, PAGE_ROWS).await?.ok_or_else(none)?;
-    let next =
-        detail.next.map(|next| next_page(&format!("/jobs/{id}"), &request.query, &[], ("after", next)));
     let body = || {
         html! {
             (live_part("run", "Run", &fields(&json!(detail.run))))
             (live_part("exchanges", "Exchanges", &listing("Exchanges", &detail.exchanges, "This run made no call.")))
-            @if let Some(next) = &next { p { a.button rel="next" href=(next) { "Later exchanges" } } }
+            @if let Some(next) = detail.next { (next_link(&request, &[("after", &next.to_string())], "Later exchanges")) }
             @if !detail.changes.is_empty() { (live_part("changes", "Changes", &listing("Changes that the run carried", &detail.changes, ""))) }
             @if !detail.events.is_empty() { (live_part("events", "Events during the run", &listing("Events during the run", &detail.events, ""))) }
             @if detail.events.len() as i64 == PAGE_ROWS { p { "At most " (PAGE_ROWS) " events are shown; `tallyd job show " (id) "` shows all." } }

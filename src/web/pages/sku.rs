@@ -5,12 +5,10 @@ use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepKind, StockLev
 use crate::model::Timestamp;
 use crate::present::ViewError;
 use crate::present::listing::{ListColumns, ListedSubject, columns, sentence_cell};
-use crate::present::queue::without_nulls;
-use crate::present::tracked::{parse_sku, track_skus, untrack_skus};
+use crate::present::tracked::parse_sku;
 use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
-use crate::web::decisions::{ActionResult, answer_form, success, unknown_action};
 use crate::web::layout::{
     PageResult, action_button, action_form, address, address_with, cell, in_words, listing, live_part,
     respond, sentence, text,
@@ -18,7 +16,7 @@ use crate::web::layout::{
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 const STEPS_SHOWN: usize = 60;
@@ -192,38 +190,4 @@ fn untrack_form(request: &PageRequest, sku: &str) -> Markup {
             (action_button("untrack", "Stop tracking this SKU"))
         },
     )
-}
-
-pub(super) async fn act_on_sku(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    // The page of a SKU that was never read ends with its tracking.
-    let to = match request.form.get("action") {
-        Some("untrack") => "/stock".to_owned(),
-        _ => address("/stock", &request.name),
-    };
-    answer_form(&request, &to, act(&web, &request, &request.name)).await
-}
-
-async fn act(web: &WebState, request: &PageRequest, sku: &str) -> ActionResult {
-    match request.form.get("action") {
-        Some("count") => web.queue(request, "quantity.set", &count_body(request, sku)?).await,
-        Some("adjust") => {
-            let form = &request.form;
-            let (warehouse, delta) = (form.required_number("warehouse")?, form.required_number("delta")?);
-            let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": delta});
-            web.queue(request, "quantity.adjust", &body).await
-        }
-        Some("track") => success(track_skus(&web.store, &[parse_sku(sku)?]).await?),
-        Some("untrack") => success(untrack_skus(&web.store, &[parse_sku(sku)?]).await?),
-        _ => unknown_action(request),
-    }
-}
-
-fn count_body(request: &PageRequest, sku: &str) -> Result<Value, ViewError> {
-    let form = &request.form;
-    let (warehouse, quantity) = (form.required_number("warehouse")?, form.required_number("quantity")?);
-    let counted_at = form.given("counted_at");
-    Ok(without_nulls(json!({
-        "sku": sku, "warehouse_id": warehouse, "quantity": quantity, "seen": form.number("seen")?,
-        "counted_at": counted_at,
-    })))
 }

@@ -1,14 +1,11 @@
 //! `/stock`: the SKUs with a column for each warehouse, and the search.
 
 use crate::model::Timestamp;
-use crate::present::ViewError;
 use crate::present::listing::{ListedSubject, age_cell};
-use crate::present::tracked::{parse_sku, track_skus};
 use crate::store::{StockFilter, StockPage, StockPageRow, StockRow, StockSelection};
 use crate::web::WebState;
-use crate::web::decisions::{answer_form, success, unknown_action};
 use crate::web::layout::{
-    PageResult, action_button, action_form, cell, choice, link, live_part, next_page, respond, table,
+    PageResult, action_button, action_form, cell, choice, link, live_part, next_link, respond, table,
 };
 use crate::web::request::{FormFields, PageRequest};
 use axum::extract::State;
@@ -33,16 +30,13 @@ pub(super) async fn show_stock(State(web): State<Arc<WebState>>, request: PageRe
     let mut warehouses = web.store.warehouse_list().await?;
     warehouses.retain(|row| filter.warehouse.is_none_or(|only| row["id"] == only));
     let now = web.now();
-    let next_address = |next: &str| {
-        let by = if is_by_name { "&by=name" } else { "" };
-        next_page("/stock", &request.query, &["q", "warehouse", "state"], ("after", next)) + by
-    };
+    let by = if is_by_name { "name" } else { "" };
     let body = || {
         html! {
             (search_form(&request))
             @if is_by_name { p { "No SKU begins with this text; these are the names that contain it." } }
             (live_part("rows", "Stock levels", &stock_table(&page, &levels, &warehouses, now)))
-            @if let Some(next) = &page.next { p { a.button rel="next" href=(next_address(next)) { "Next page" } } }
+            @if let Some(next) = &page.next { (next_link(&request, &[("after", next), ("by", by)], "Next page")) }
             @if request.may_act {
                 section aria-labelledby="track-heading" {
                     h2 id="track-heading" { "Track a SKU" }
@@ -141,15 +135,4 @@ fn quantity_cell(level: Option<&&StockRow>) -> Markup {
             @if let Some(pending) = level.pending_quantity { " " span.pending title="after the pending changes" { "→ " (pending) } }
         }
     }
-}
-
-pub(super) async fn act_on_stock(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let action = async {
-        if request.form.get("action") != Some("track") {
-            return unknown_action(&request);
-        }
-        let sku = request.form.given("sku").ok_or_else(|| ViewError::Invalid("name a SKU".into()))?;
-        success(track_skus(&web.store, &[parse_sku(sku)?]).await?)
-    };
-    answer_form(&request, "/stock", action).await
 }
