@@ -28,7 +28,7 @@ use super::http::request::OperationCall;
 use super::operations::{self, SandboxOperation};
 use super::platform::account::CompanyAccounts;
 use super::platform::call_log::{CallLog, LoggedCall};
-use super::platform::company::{self, CompanyKeys};
+use super::platform::company;
 use super::platform::throttle::{PlatformLimits, PlatformThrottle};
 use super::store::SandboxStore;
 use super::{SandboxError, SandboxHeaders, SandboxOptions};
@@ -37,7 +37,7 @@ use super::{SandboxError, SandboxHeaders, SandboxOptions};
 #[derive(Debug)]
 pub struct SandboxCore {
     pub(super) store: SandboxStore,
-    keys: CompanyKeys,
+    integration_key: String,
     latency: Duration,
     loose_answers: bool,
     pub(super) hosts: Vec<String>,
@@ -53,8 +53,9 @@ impl SandboxCore {
     pub async fn open(options: &SandboxOptions, clock: SandboxClock) -> Result<Self, SandboxError> {
         let store = SandboxStore::open(options.data.as_deref()).await?;
         let mut database = store.write_connection().await;
-        let keys = company::open_default_company(&mut database, options, clock.now_ms()).await?;
-        let accounts = CompanyAccounts::new(keys.gateway.clone(), options.headers.clone());
+        let (integration_key, gateway_key) =
+            company::open_default_company(&mut database, options, clock.now_ms()).await?;
+        let accounts = CompanyAccounts::new(gateway_key, options.headers.clone());
         accounts.reload_accounts(&mut database).await?;
         let limits = PlatformLimits {
             calls_per_minute: options.calls_per_minute as usize,
@@ -64,7 +65,7 @@ impl SandboxCore {
         drop(database);
         Ok(Self {
             store,
-            keys,
+            integration_key,
             latency: Duration::from_millis(options.latency_ms),
             loose_answers: options.loose_answers,
             hosts: options.hosts.clone(),
@@ -78,12 +79,12 @@ impl SandboxCore {
 
     /// Returns the integration key of the default company.
     pub fn integration_key(&self) -> &str {
-        &self.keys.integration
+        &self.integration_key
     }
 
     /// Returns the gateway key of all companies.
     pub fn gateway_key(&self) -> &str {
-        &self.keys.gateway
+        &self.accounts.gateway_key
     }
 
     /// Returns the names of the headers with the keys.
@@ -151,19 +152,14 @@ impl SandboxCore {
         let Some(fault) = fault else {
             return SandboxAnswer::Full(self.handler_response(operation, call).await);
         };
+        if fault.drop == Some(FaultTiming::After) {
+            self.handler_response(operation, call).await;
+        }
         let instead = fault.injected_refusal().map(|refusal| operation_response(operation, Err(refusal)));
-        let answer = match (fault.drop, instead) {
-            (Some(FaultTiming::Before), None) => return SandboxAnswer::Dropped,
-            (Some(FaultTiming::After), None) => {
-                self.handler_response(operation, call).await;
-                return SandboxAnswer::Dropped;
-            }
-            (Some(FaultTiming::After), Some(instead)) => {
-                self.handler_response(operation, call).await;
-                instead
-            }
-            (_, Some(instead)) => instead,
-            (None, None) => self.handler_response(operation, call).await,
+        let answer = match instead {
+            Some(instead) => instead,
+            None if fault.drop.is_some() => return SandboxAnswer::Dropped,
+            None => self.handler_response(operation, call).await,
         };
         match fault.truncate.and_then(|truncate| truncate.kept_bytes(answer.body().len())) {
             Some(keep) => SandboxAnswer::Cut { response: answer, keep },

@@ -45,15 +45,13 @@ impl SandboxCore {
     /// Fails with [`SandboxError::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, SandboxError> {
         let lines: Vec<_> = lines.iter().map(|(sku, quantity)| SaleLine::new(*sku, *quantity)).collect();
-        let company_id = company_of_key(self, None)?;
-        Ok(self.place_order_of(company_id, &lines).await?)
+        Ok(self.place_order_of(None, &lines).await?)
     }
 
     /// Sells from a stock level of the default company without an order, and returns the quantity left.
     /// Fails with [`SandboxError::Refused`] if the stock level is unknown or too small.
     pub async fn sell_units(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, SandboxError> {
-        let company_id = company_of_key(self, None)?;
-        Ok(self.sell_units_of(company_id, &SaleLine::new(sku, quantity), warehouse_id).await?)
+        Ok(self.sell_units_of(None, &SaleLine::new(sku, quantity), warehouse_id).await?)
     }
 
     /// Drops the answer of the next call of an operation, after the call was done. [`SandboxError::Refused`]
@@ -66,11 +64,11 @@ impl SandboxCore {
 
     pub(super) async fn place_order_of(
         &self,
-        company_id: i64,
+        integration_key: Option<&str>,
         lines: &[SaleLine],
     ) -> Result<i64, SandboxRefusal> {
         let order = OrderPlacement {
-            company_id,
+            company_id: company_of_key(self, integration_key)?,
             lines,
             customer: walk_in_customer(),
             state: "ReadyToShip",
@@ -81,11 +79,11 @@ impl SandboxCore {
 
     pub(super) async fn sell_units_of(
         &self,
-        company_id: i64,
+        integration_key: Option<&str>,
         line: &SaleLine,
         warehouse_id: i64,
     ) -> Result<i64, SandboxRefusal> {
-        let now_ms = self.clock.now_ms();
+        let (company_id, now_ms) = (company_of_key(self, integration_key)?, self.clock.now_ms());
         let sell = async |db: &mut _| sales::sell_elsewhere(db, company_id, line, warehouse_id, now_ms).await;
         self.in_transaction(sell).await
     }

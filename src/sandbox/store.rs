@@ -9,7 +9,7 @@
 //! exists. A file is protected by a lock on a file beside it, so that two sandboxes cannot share it. A lock
 //! on the database itself would exclude the sandbox's own readers.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,9 +27,8 @@ const STATEMENT_CACHE_SIZE: usize = 200;
 /// Number of reading connections, so that a statement can travel while another runs. Each further connection
 /// costs about 6 MiB with lookups of 1000 SKUs (its pages, and the answers of its thread).
 const READ_CONNECTIONS: u32 = 2;
-/// Longest wait for the lock: a sandbox that has just ended may still be closing the file.
+/// Longest wait for SQLite's lock: a sandbox that has just ended may still be closing the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const VIEWS_SQL: &str = include_str!("wire.sql");
 
 /// Values of a statement's parameters, in the order of `?1`, `?2` and so on.
@@ -58,10 +57,7 @@ impl SandboxStore {
     }
 
     async fn connect(data: Option<&Path>) -> Result<Self, sqlx::Error> {
-        let lock = match data {
-            Some(path) => Some(lock_file(path).await?),
-            None => None,
-        };
+        let lock = data.map(lock_file).transpose()?;
         let options = connect_options(data);
         let mut writer = options.clone().create_if_missing(true).connect().await?;
         MIGRATIONS.run(&mut writer).await?;
@@ -105,18 +101,12 @@ fn connect_options(data: Option<&Path>) -> SqliteConnectOptions {
     }
 }
 
-async fn lock_file(path: &Path) -> Result<File, sqlx::Error> {
+fn lock_file(path: &Path) -> std::io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let file = File::options().create(true).truncate(false).write(true).open(name)?;
-    for _ in 0..LOCK_TIMEOUT.as_millis() / LOCK_POLL_INTERVAL.as_millis() {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
-            Err(TryLockError::Error(cause)) => return Err(cause.into()),
-        }
-    }
-    Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, "the file beside it (.lock) is held").into())
+    file.try_lock()?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -167,7 +157,7 @@ mod tests {
         assert_eq!((count(&one).await, count(&two).await), (1, 0));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_file_is_one_sandboxs_until_it_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shop.db");

@@ -27,7 +27,7 @@ pub(crate) struct CompanyAccount {
 
 #[derive(Debug)]
 pub(crate) struct CompanyAccounts {
-    gateway_key: String,
+    pub(crate) gateway_key: String,
     pub(crate) headers: SandboxHeaders,
     by_key: Mutex<HashMap<String, CompanyAccount>>,
 }

@@ -12,12 +12,6 @@ use crate::sandbox::seed::CompanySeed;
 use crate::sandbox::store::values;
 use crate::sandbox::{SandboxError, SandboxOptions};
 
-#[derive(Debug)]
-pub(crate) struct CompanyKeys {
-    pub(crate) integration: String,
-    pub(crate) gateway: String,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(crate) struct CompanyDefinition {
@@ -28,11 +22,12 @@ pub(crate) struct CompanyDefinition {
     multi_warehousing: bool,
 }
 
+/// Returns the integration key of the default company, and the gateway key of all companies.
 pub(crate) async fn open_default_company(
     db: &mut SqliteConnection,
     options: &SandboxOptions,
     now_ms: i64,
-) -> Result<CompanyKeys, SandboxError> {
+) -> Result<(String, String), SandboxError> {
     let mut transaction = db.begin().await?;
     let db = &mut *transaction;
     let seed = stored_setting(db, "seed", None, options.seed.to_string()).await?;
@@ -55,7 +50,7 @@ pub(crate) async fn open_default_company(
         }
     };
     transaction.commit().await?;
-    Ok(CompanyKeys { integration, gateway })
+    Ok((integration, gateway))
 }
 
 /// Returns a setting: the given value, else the stored value, else the first value, which is then stored.
