@@ -26,67 +26,55 @@ pub(crate) enum JobCalls {
     None,
 }
 
-struct JobRun<'a> {
-    context: &'a JobContext,
-    id: RunId,
-    trigger: RunTrigger,
-    args: &'a RunArgs,
-}
+/// The jobs in the order of `run --once`, each with its calls.
+pub(super) const JOBS: [(JobKind, JobCalls); 15] = [
+    (JobKind::WorkQueue, JobCalls::Single),
+    (JobKind::Warehouses, JobCalls::Single),
+    (JobKind::Suppliers, JobCalls::Single),
+    (JobKind::Storefronts, JobCalls::Single),
+    (JobKind::ListingTemplates, JobCalls::PerStorefront),
+    (JobKind::Shipments, JobCalls::PerShipment),
+    (JobKind::OrderLines, JobCalls::PerOrder),
+    (JobKind::KitComponents, JobCalls::PerKit),
+    (JobKind::TopSelling, JobCalls::Single),
+    (JobKind::Balances, JobCalls::PerSkuPage),
+    (JobKind::BusinessHealth, JobCalls::Single),
+    (JobKind::Settle, JobCalls::AsNeeded),
+    (JobKind::Prune, JobCalls::None),
+    (JobKind::Backup, JobCalls::None),
+    (JobKind::Push, JobCalls::AsNeeded),
+];
 
 type JobFuture<'a> = Pin<Box<dyn Future<Output = Result<RunReport, JobError>> + Send + 'a>>;
 
-pub(super) struct JobRow {
-    pub(super) kind: JobKind,
-    pub(super) calls: JobCalls,
-    work: fn(JobRun<'_>) -> JobFuture<'_>,
-}
-
-pub(super) const JOBS: [JobRow; 15] = [
-    row(JobKind::WorkQueue, JobCalls::Single, |run| Box::pin(reports::run_work_queue(run.context, run.id))),
-    row(JobKind::Warehouses, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Warehouses, "warehouse"))
-    }),
-    row(JobKind::Suppliers, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Suppliers, "supplier"))
-    }),
-    row(JobKind::Storefronts, JobCalls::Single, |run| {
-        Box::pin(lists::run(run.context, run.id, PlatformList::Storefronts, "storefront"))
-    }),
-    row(JobKind::ListingTemplates, JobCalls::PerStorefront, |run| {
-        Box::pin(lists::run_templates(run.context, run.id))
-    }),
-    row(JobKind::Shipments, JobCalls::PerShipment, |run| Box::pin(lists::run_shipments(run.context, run.id))),
-    row(JobKind::OrderLines, JobCalls::PerOrder, |run| {
-        Box::pin(order_lines::run(run.context, run.id, run.trigger, &run.args.orders))
-    }),
-    row(JobKind::KitComponents, JobCalls::PerKit, |run| {
-        Box::pin(lists::run_kit_components(run.context, run.id))
-    }),
-    row(JobKind::TopSelling, JobCalls::Single, |run| Box::pin(reports::run_top_selling(run.context, run.id))),
-    row(JobKind::Balances, JobCalls::PerSkuPage, |run| {
-        Box::pin(balances::run(run.context, run.id, &run.args.skus))
-    }),
-    row(JobKind::BusinessHealth, JobCalls::Single, |run| {
-        Box::pin(reports::run_business_health(run.context, run.id))
-    }),
-    row(JobKind::Settle, JobCalls::AsNeeded, |run| Box::pin(settle::run(run.context, run.id))),
-    row(JobKind::Prune, JobCalls::None, |run| {
-        Box::pin(prune::run(run.context, run.trigger == RunTrigger::Operator))
-    }),
-    row(JobKind::Backup, JobCalls::None, |run| Box::pin(backup::run(run.context))),
-    row(JobKind::Push, JobCalls::AsNeeded, |run| Box::pin(push::run(run.context, run.id))),
-];
-
-const fn row(kind: JobKind, calls: JobCalls, work: fn(JobRun<'_>) -> JobFuture<'_>) -> JobRow {
-    JobRow { kind, calls, work }
-}
-
-fn job_row(kind: JobKind) -> &'static JobRow {
-    JOBS.iter().find(|row| row.kind == kind).expect("every kind has a row")
+/// Returns the work of a run of a job.
+fn job_work<'a>(
+    context: &'a JobContext,
+    (kind, id): (JobKind, RunId),
+    trigger: RunTrigger,
+    args: &'a RunArgs,
+) -> JobFuture<'a> {
+    match kind {
+        JobKind::WorkQueue => Box::pin(reports::run_work_queue(context, id)),
+        JobKind::Warehouses => Box::pin(lists::run(context, id, PlatformList::Warehouses, "warehouse")),
+        JobKind::Suppliers => Box::pin(lists::run(context, id, PlatformList::Suppliers, "supplier")),
+        JobKind::Storefronts => Box::pin(lists::run(context, id, PlatformList::Storefronts, "storefront")),
+        JobKind::ListingTemplates => Box::pin(lists::run_templates(context, id)),
+        JobKind::Shipments => Box::pin(lists::run_shipments(context, id)),
+        JobKind::OrderLines => Box::pin(order_lines::run(context, id, trigger, &args.orders)),
+        JobKind::KitComponents => Box::pin(lists::run_kit_components(context, id)),
+        JobKind::TopSelling => Box::pin(reports::run_top_selling(context, id)),
+        JobKind::Balances => Box::pin(balances::run(context, id, &args.skus)),
+        JobKind::BusinessHealth => Box::pin(reports::run_business_health(context, id)),
+        JobKind::Settle => Box::pin(settle::run(context, id)),
+        JobKind::Prune => Box::pin(prune::run(context, trigger == RunTrigger::Operator)),
+        JobKind::Backup => Box::pin(backup::run(context)),
+        JobKind::Push => Box::pin(push::run(context, id)),
+    }
 }
 
 pub(crate) fn job_calls(kind: JobKind) -> JobCalls {
-    job_row(kind).calls
+    JOBS.iter().find(|(job, _)| *job == kind).expect("every kind has a row").1
 }
 
 /// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
@@ -105,7 +93,7 @@ pub(super) async fn run_job_with(
     trigger: RunTrigger,
     args: &RunArgs,
 ) -> Result<FinishedRun, StoreError> {
-    let work = async |id| (job_row(kind).work)(JobRun { context, id, trigger, args }).await;
+    let work = async |id| job_work(context, (kind, id), trigger, args).await;
     run_recorded(context, kind, trigger, args, work).await
 }
 
@@ -124,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_schema_and_the_packaged_configuration_name_the_jobs_of_the_registry() {
-        let rows: BTreeSet<&str> = JOBS.iter().map(|row| row.kind.as_str()).collect();
+        let rows: BTreeSet<&str> = JOBS.iter().map(|(kind, _)| kind.as_str()).collect();
         let kinds: BTreeSet<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!((rows.len(), &rows), (JOBS.len(), &kinds));
 

@@ -5,7 +5,7 @@
 
 use super::health_monitor::HealthMonitor;
 use super::pauses::{end_due_pauses, run_unless_paused};
-use super::registry::{self, JobCalls, JobRow};
+use super::registry::{self, JobCalls};
 use super::start::Daemon;
 use super::start_error::StartError;
 use crate::exec::{FinishedRun, RunArgs};
@@ -44,7 +44,7 @@ impl Daemon {
             self.config.jobs.enabled_schedules().into_iter().collect();
         end_due_pauses(&self.context).await?;
         let mut next = VecDeque::new();
-        for JobRow { kind, calls, .. } in registry::JOBS {
+        for (kind, calls) in registry::JOBS {
             let may_run = match schedules.get(&kind) {
                 Some(schedule) => calls != JobCalls::None || self.is_overdue(kind, schedule).await?,
                 None => kind == JobKind::Push,

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Interval of the looks. A takeover is promised within `database.takeover_after` and 2 s of the last heartbeat,
 /// and a look itself takes time.
@@ -72,10 +72,6 @@ impl LeaderWatch {
         };
         self.seen = Some((now, since, ended));
         begun.duration_since(since)
-    }
-
-    fn reset(&mut self) {
-        self.seen = None;
     }
 }
 
@@ -226,7 +222,7 @@ impl Lead {
             let attempt = looked.await.map_err(StartError::Store);
             match check_attempt("read which tallyd leads", may_retry, clock, attempt).await? {
                 None => {
-                    candidate.watch.reset();
+                    candidate.watch = LeaderWatch::default();
                     // A new connection bears no name yet.
                     candidate.stands_by_for = None;
                 }
@@ -276,27 +272,26 @@ fn log_taken(session: i64, before: &LeaderRow, silent: Option<Duration>) {
 
 /// Heartbeat of a leader, ended on drop; by default there is none.
 #[derive(Default)]
-pub(super) struct LeaderHeartbeat(Option<JoinHandle<StoreError>>);
+pub(super) struct LeaderHeartbeat(Option<AbortOnDropHandle<StoreError>>);
 
 impl LeaderHeartbeat {
     pub(super) fn start(store: &Store, takeover_after: Duration, clock: &Arc<dyn Clock>) -> Self {
         let (store, clock) = (store.clone(), Arc::clone(clock));
         let interval = heartbeat_interval(takeover_after);
-        Self(Some(tokio::spawn(async move {
+        let beat = async move {
             loop {
                 match store.heartbeat().await {
                     // A server that is away comes back; until then no standby can take the lead either.
-                    Ok(()) => {}
-                    Err(error) if error.is_transient() => {}
-                    Err(error) => return error,
+                    Err(error) if !error.is_transient() => return error,
+                    Ok(()) | Err(_) => clock.sleep(interval).await,
                 }
-                clock.sleep(interval).await;
             }
-        })))
+        };
+        Self(Some(AbortOnDropHandle::new(tokio::spawn(beat))))
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.0.as_ref().is_some_and(JoinHandle::is_finished)
+        self.0.as_ref().is_some_and(AbortOnDropHandle::is_finished)
     }
 
     /// Waits until this process no longer leads; for ever without a heartbeat.
@@ -305,14 +300,6 @@ impl LeaderHeartbeat {
         match super::join_result(beating.await) {
             Some(error) => error,
             None => pending().await,
-        }
-    }
-}
-
-impl Drop for LeaderHeartbeat {
-    fn drop(&mut self) {
-        if let Self(Some(beating)) = self {
-            beating.abort();
         }
     }
 }
@@ -365,7 +352,7 @@ mod tests {
             "the server may have stalled, and a living leader's heartbeat with it"
         );
         look_for(&mut watch, &row(Some(1), 7), 19_000, 8);
-        watch.reset();
+        watch = LeaderWatch::default();
         assert_eq!(watch.look(&row(Some(1), 7), Moment(35_000), Moment(35_010)), Duration::ZERO);
     }
 

@@ -225,7 +225,10 @@ impl Supervisor {
                 self.plan(Timer::Watchdog, watchdog);
             }
             Timer::Health => {
-                self.check_minute().await?;
+                warn_if_transient(self.end_pauses().await)?;
+                warn_if_transient(self.check_outbox().await)?;
+                warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
+                self.deliver_notices();
                 self.plan(Timer::Health, HEALTH_INTERVAL);
             }
             Timer::PauseEnd => drop(warn_if_transient(self.end_pauses().await)?),
@@ -319,14 +322,6 @@ impl Supervisor {
         });
     }
 
-    async fn check_minute(&mut self) -> Result<(), StoreError> {
-        warn_if_transient(self.end_pauses().await)?;
-        warn_if_transient(self.check_outbox().await)?;
-        warn_if_transient(self.health_monitor.check_health(&self.context).await)?;
-        self.deliver_notices();
-        Ok(())
-    }
-
     fn deliver_notices(&mut self) {
         if !self.running.contains(&Task::Notices)
             && let Some(delivery) = self.health_monitor.notifiers.start_delivery(&self.context)
@@ -359,7 +354,8 @@ impl Supervisor {
         };
         let Some(finished) = finished else {
             if let Task::Job(kind) = task {
-                self.end_paused(kind);
+                // The job did not run because it is paused.
+                self.end_run(kind, RunOutcome::Interrupted, false);
             }
             return Ok(());
         };
@@ -377,26 +373,22 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Frees the slot of a job that did not run because it is paused.
-    fn end_paused(&mut self, kind: JobKind) {
+    /// Frees the slot of a job, begins its next run if a trigger came meanwhile, and returns the delay of its retry.
+    fn end_run(&mut self, kind: JobKind, outcome: RunOutcome, is_refused: bool) -> Option<Duration> {
         let now = Instant::now();
-        let (again, _) = self.job_slots.end_run(kind, RunOutcome::Interrupted, false, |delay| now + delay);
+        let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
         if let Some(trigger) = again {
             self.begin_run(kind, trigger);
         }
+        retry
     }
 
     async fn handle_run(&mut self, finished: &FinishedRun) -> Result<(), StoreError> {
-        let now = Instant::now();
-        let (kind, outcome, is_refused) = (finished.kind, finished.outcome, finished.is_key_refused);
-        let (again, retry) = self.job_slots.end_run(kind, outcome, is_refused, |delay| now + delay);
-        finished.log_failed(retry);
+        let (kind, outcome) = (finished.kind, finished.outcome);
+        finished.log_failed(self.end_run(kind, outcome, finished.is_key_refused));
         self.health_monitor.count_run(outcome);
         let (health, summary) = (&self.health_monitor.summary, &finished.summary);
         systemd::notify_status(&format!("{health}; {kind}: {summary}"));
-        if let Some(trigger) = again {
-            self.begin_run(kind, trigger);
-        }
         let templates = JobKind::ListingTemplates;
         if kind == JobKind::Storefronts && finished.has_effect && self.schedules.contains_key(&templates) {
             // A new storefront's templates would otherwise be read a day later.

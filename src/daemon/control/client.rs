@@ -113,9 +113,8 @@ async fn ask_daemon(
     let mut write = store.begin_write(Durability::Normal).await?;
     write.request_withdraw(id).await?;
     write.commit().await?;
-    match answer.map(|answer| serde_json::from_str(&answer)).transpose()? {
-        Some(ControlReply::Answer(value)) => Ok(value),
-        Some(ControlReply::Error(why)) => Err(ControlError::Daemon(why)),
+    match answer.map(|answer| serde_json::from_str::<ControlReply>(&answer)).transpose()? {
+        Some(reply) => reply.map_err(ControlError::Daemon),
         None if begun.elapsed() > REPLY_TIMEOUT => Err(ControlError::ReplyTimeout),
         None => answer_in_process(config, clock, request).await,
     }

@@ -67,12 +67,8 @@ impl ControlRequest {
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ControlReply {
-    Answer(Value),
-    Error(String),
-}
+/// The stored answer, or the reason for which there is none.
+pub(super) type ControlReply = Result<Value, String>;
 
 /// Makes the request to the platform. A requested run is returned beside the answer.
 pub(super) async fn answer_request(
@@ -148,19 +144,19 @@ pub(in crate::daemon) async fn serve_request(
     row: ControlRequestRow,
 ) -> Result<Option<FinishedRun>, StoreError> {
     let (asked_at, mut done) = (Timestamp::parse(&row.asked_at), None);
-    let reply = match ControlRequest::from_row(&row) {
+    let reply: ControlReply = match ControlRequest::from_row(&row) {
         _ if asked_at.is_none_or(|at| context.now().duration_since(at) > REQUEST_AGE_MAX) => {
-            ControlReply::Error("the request is too old; send it again".into())
+            Err("the request is too old; send it again".into())
         }
         Ok(request) => match answer_request(&context, &request).await {
             Ok((answer, finished)) => {
                 done = finished;
-                ControlReply::Answer(answer)
+                Ok(answer)
             }
             Err(JobError::Store(error)) if !error.is_transient() => return Err(error),
-            Err(error) => ControlReply::Error(error.to_string()),
+            Err(error) => Err(error.to_string()),
         },
-        Err(why) => ControlReply::Error(format!(
+        Err(why) => Err(format!(
             "the daemon does not support this request ({why}); check that daemon and command have the same version"
         )),
     };
