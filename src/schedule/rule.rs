@@ -11,7 +11,6 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use std::fmt;
 use std::time::Duration;
 
 /// The start of the sample of a schedule's gaps: 2026-01-01, so that the result depends only on the schedule.
@@ -28,7 +27,7 @@ code_enum! {
 }
 
 /// The schedule of a job (`[jobs.*]` of the configuration).
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     cron: Cron,
     expression: String,
@@ -209,13 +208,6 @@ impl Schedule {
     fn local_time(&self, at: Timestamp) -> DateTime<Tz> {
         let floor = Timestamp(at.0.div_euclid(1000).saturating_mul(1000));
         floor.to_datetime().with_timezone::<Tz>(&self.timezone)
-    }
-}
-
-impl fmt::Debug for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { expression, timezone, jitter, missed, .. } = self;
-        write!(f, "Schedule({expression:?} {timezone} jitter {jitter:?} missed {})", missed.as_str())
     }
 }
 
