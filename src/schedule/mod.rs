@@ -15,6 +15,6 @@ mod occurrence;
 mod rule;
 
 pub use driver::DriverError;
-pub(crate) use driver::{DueJob, Heartbeat, ScheduleDriver};
+pub(crate) use driver::{DueJob, ScheduleDriver};
 pub use occurrence::JobOccurrences;
 pub use rule::{MissedPolicy, Schedule, ScheduleError};
