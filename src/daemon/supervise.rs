@@ -30,15 +30,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 const COLLECT_TIME: Duration = Duration::from_millis(40);
-/// The delays between checks of the outbox after the write-ahead log was written. The log is written when a
-/// commit begins. The committed rows are readable only after the disk has synced, which can take any time.
-const OUTBOX_CHECK_DELAYS: [Duration; 5] = [
-    Duration::from_millis(5),
-    Duration::from_millis(30),
-    Duration::from_millis(200),
-    Duration::from_secs(2),
-    Duration::from_secs(8),
-];
+/// The first delay of the checks of the outbox after the write-ahead log was written, and the longest; each is six times
+/// the one before. The log is written when a commit begins. The committed rows are readable only after the disk has
+/// synced, which can take any time.
+const OUTBOX_CHECK_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(8));
 /// The time limit for calls in flight at shutdown; unanswered calls are then in doubt. [`DRAIN_TIMEOUT`] and
 /// [`LAST_WRITE_TIMEOUT`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
@@ -86,8 +81,8 @@ pub(super) struct Supervisor {
     job_slots: JobSlots<Instant>,
     last_change: ChangeId,
     timers: BTreeMap<Timer, Instant>,
-    /// The delays of the checks of the outbox after the next one.
-    outbox_delays: &'static [Duration],
+    /// The delay of the last check of the outbox that was planned.
+    outbox_delay: Duration,
     /// The id of the last order request that was seen (`NewEntries::order_read_request`).
     last_order_request: i64,
     last_resolution: Position,
@@ -122,7 +117,7 @@ impl Supervisor {
             last_change: ChangeId(0),
             // Stock may have moved while no daemon ran, so a prefetch is due at once too.
             timers: [Timer::CatchUp, Timer::Prefetch].map(|timer| (timer, Instant::now())).into(),
-            outbox_delays: &[],
+            outbox_delay: OUTBOX_CHECK_DELAYS.1,
             last_order_request: 0,
             last_resolution: Position(0),
             last_request: 0,
@@ -164,7 +159,7 @@ impl Supervisor {
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.handle_fired(kind, at, RunTrigger::Schedule).await?,
                 Some(ended) = self.tasks.join_next() => self.handle_ended(ended).await?,
-                () = self.watch.wait_for_write() => self.plan_outbox_check(&OUTBOX_CHECK_DELAYS),
+                () = self.watch.wait_for_write() => self.plan_outbox_check(OUTBOX_CHECK_DELAYS.0),
                 () = sleep_until(due.expect("the watchdog is always due")) => {}
             }
             health_monitor::check_database_file(&self.context)?;
@@ -190,11 +185,10 @@ impl Supervisor {
         }
     }
 
-    /// Plans the checks of the outbox after these delays, each counted from the check before it.
-    fn plan_outbox_check(&mut self, delays: &'static [Duration]) {
-        if let Some((first, rest)) = delays.split_first() {
-            self.plan(Timer::Outbox, *first);
-            self.outbox_delays = rest;
+    fn plan_outbox_check(&mut self, delay: Duration) {
+        if delay <= OUTBOX_CHECK_DELAYS.1 {
+            self.plan(Timer::Outbox, delay);
+            self.outbox_delay = delay;
         }
     }
 

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 impl Supervisor {
     pub(super) async fn check_outbox(&mut self) -> Result<(), StoreError> {
-        let delays = std::mem::take(&mut self.outbox_delays);
-        self.plan_outbox_check(delays);
+        self.plan_outbox_check(self.outbox_delay * 6);
         if self.timers.contains_key(&Timer::CatchUp) {
             return Ok(());
         }
