@@ -77,10 +77,10 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
             table.add_problem("timezone", format!("{name:?}"), error.to_string());
             table.suggest_key(problem::nearest_key(name, zones));
         }
-        ScheduleError::Jitter { .. } | ScheduleError::Fraction => {
+        ScheduleError::Jitter(_) => {
             table.add_problem("jitter", super::units::format_duration(jitter), error.to_string());
         }
-        ScheduleError::Fields { .. } | ScheduleError::Expression(_) | ScheduleError::Never => {
+        ScheduleError::Expression(_) => {
             table.add_problem("schedule", format!("{expression:?}"), error.to_string());
         }
     });

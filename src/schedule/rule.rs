@@ -36,26 +36,16 @@ pub struct Schedule {
     missed: MissedPolicy,
 }
 
-/// A reason that a schedule cannot be used.
+/// The part of a schedule that cannot be used, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The number of fields is not six.
-    #[error("a schedule has six fields (second minute hour day month weekday), this one has {found}{hint}")]
-    Fields { found: usize, hint: String },
-    /// A field has an invalid value.
-    #[error("the cron expression is not understood: {0}")]
+    #[error("{0}")]
     Expression(String),
-    /// The date exists in no year.
-    #[error("it never comes due; does the month have that day?")]
-    Never,
     /// The time zone is not in the zone database.
     #[error("there is no time zone named `{0}`; write one such as `Europe/Berlin` or `UTC`")]
     Timezone(String),
-    #[error("a jitter of {jitter:?} reaches into the next occurrence, at times only {gap:?} later")]
-    Jitter { jitter: Duration, gap: Duration },
-    /// The jitter has a fraction of a second; ticks fall on whole seconds.
-    #[error("jitter is counted in whole seconds")]
-    Fraction,
+    #[error("{0}")]
+    Jitter(String),
 }
 
 impl Schedule {
@@ -71,7 +61,8 @@ impl Schedule {
         let cron = parse_expression(expression)?;
         let schedule = Self { cron, expression: expression.trim().into(), timezone: zone, jitter, missed };
         if schedule.next_due(SAMPLE_FROM).is_none() {
-            return Err(ScheduleError::Never);
+            let why = "it never comes due; does the month have that day?";
+            return Err(ScheduleError::Expression(why.into()));
         }
         schedule.check_jitter()?;
         Ok(schedule)
@@ -170,14 +161,17 @@ impl Schedule {
     /// Checks that the jitter is below the shortest gap of the first 300 occurrences.
     fn check_jitter(&self) -> Result<(), ScheduleError> {
         if self.jitter.subsec_nanos() != 0 {
-            return Err(ScheduleError::Fraction);
+            return Err(ScheduleError::Jitter("jitter is counted in whole seconds".into()));
         }
         let mut due = SAMPLE_FROM;
         for _ in 0..if self.jitter.is_zero() { 0 } else { 300 } {
             let Some(next) = self.next_due(due) else { break };
             let gap = next.duration_since(due);
             if due != SAMPLE_FROM && gap <= self.jitter {
-                return Err(ScheduleError::Jitter { jitter: self.jitter, gap });
+                return Err(ScheduleError::Jitter(format!(
+                    "a jitter of {:?} reaches into the next occurrence, at times only {gap:?} later",
+                    self.jitter
+                )));
             }
             due = next;
         }
@@ -219,10 +213,13 @@ fn parse_expression(expression: &str) -> Result<Cron, ScheduleError> {
             7 => "; there is no field for the year".into(),
             _ => String::new(),
         };
-        return Err(ScheduleError::Fields { found, hint });
+        return Err(ScheduleError::Expression(format!(
+            "a schedule has six fields (second minute hour day month weekday), this one has {found}{hint}"
+        )));
     }
     let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Disallowed).build();
-    parser.parse(expression).map_err(|error| ScheduleError::Expression(error.to_string()))
+    let wrong = |error| ScheduleError::Expression(format!("the cron expression is not understood: {error}"));
+    parser.parse(expression).map_err(wrong)
 }
 
 /// Returns the FNV-1a hash, which is equal in every build; the standard library's hasher is not.
