@@ -100,7 +100,7 @@ impl Ours {
     async fn record(&mut self, page: &Page) {
         self.now += 1000;
         let (sent_at, moment) = (Timestamp(self.now), Moment(self.now - T0));
-        let write = self.store.begin_write(Durability::Normal).await.unwrap();
+        let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         let begin = ExchangeBegin {
             run_id: self.run,
             operation: Operation::GetProductBalances,
@@ -110,7 +110,8 @@ impl Ours {
             sent_at,
             sent_moment: moment,
         };
-        let id = write.exchange_begin_and_commit(self.session, &begin).await.unwrap();
+        let id = write.exchange_begin(self.session, &begin).await.unwrap();
+        write.commit().await.unwrap();
         let digest = PackedBody::digest(&page.body);
         let unread =
             UnparsedAnswer { exchange_id: id, observed_at: sent_at, first_sku: &page.skus[0], digest };

@@ -244,7 +244,8 @@ impl MetricsPage {
     }
 
     async fn write_database(&mut self, store: &Store, health: &HealthReport) -> Result<(), StoreError> {
-        self.write_gauge("tallyd_database_bytes", "Size of the database.", store.database_bytes().await?);
+        let used = store.database_bytes().await?.cast_signed();
+        self.write_gauge("tallyd_database_bytes", "Size of the database.", used);
         let free = i64::try_from(store.free_disk_bytes()?).unwrap_or(i64::MAX);
         self.write_gauge("tallyd_disk_free_bytes", "Free space on the disk of `database.path`.", free);
         let backup = health.rows.jobs.iter().find(|row| row.job == JobKind::Backup.as_str());

@@ -240,7 +240,7 @@ impl Lead {
                 Some(Look::Led(_, still)) => tokio::select! {
                     () = clock.sleep(candidate.look_delay(still)) => {}
                     // A notification comes in real time.
-                    () = release.wait_for_release(), if options.is_real_time => {}
+                    () = release.wait_for_write(), if options.is_real_time => {}
                 },
             }
         }

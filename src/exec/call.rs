@@ -200,15 +200,15 @@ impl JobContext {
         let pace = if lane == Lane::Probe { PacePayment::Paid } else { PacePayment::Paced };
         loop {
             let permit = self.reserve_call(request.operation, lane, pace).await?;
-            let write = self.store.begin_write(Durability::Normal).await?;
+            let mut write = self.store.begin_write(Durability::Normal).await?;
             // Another call may have been throttled while this one waited for the write lock.
             if !permit.may_send() {
                 permit.return_unused();
                 continue;
             }
             let begin = self.exchange_start(run, lane, &request);
-            let id = write.exchange_begin_and_commit(self.session_id, &begin).await?;
-            let begun = BegunExchange::new(id, &begin);
+            let begun = BegunExchange::new(write.exchange_begin(self.session_id, &begin).await?, &begin);
+            write.commit().await?;
             return Ok(self.send_exchange(permit, begun, request).await);
         }
     }

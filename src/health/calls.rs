@@ -4,7 +4,7 @@ use super::finding::{Finding, FindingCode};
 use super::outbox::LATE_AFTER;
 use super::{HealthInputs, is_paused};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
-use crate::store::{CallRow, HealthRows};
+use crate::store::{ExchangeRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn failing_streak<'a, T>(
     (failed.len() >= least && now.duration_since(since) >= spanning).then_some((failed.len(), *newest, since))
 }
 
-fn platform_unreachable(calls: &[CallRow], least: (usize, Duration), now: Timestamp) -> Option<Finding> {
+fn platform_unreachable(calls: &[ExchangeRow], least: (usize, Duration), now: Timestamp) -> Option<Finding> {
     let unanswered = calls.iter().take_while(|call| call.status.is_none());
     let (count, newest, since) = failing_streak(unanswered, |call| call.sent_ms, least, now)?;
     let text = format!(
@@ -49,7 +49,7 @@ fn platform_unreachable(calls: &[CallRow], least: (usize, Duration), now: Timest
     Some(Finding::new(FindingCode::Unreachable, count, text, todo).with_since(since))
 }
 
-fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
+fn calls_fail(calls: &[ExchangeRow], now: Timestamp) -> Option<Finding> {
     let failed = counted_calls(calls).take_while(|call| !is_accepted(call));
     let (count, newest, since) = failing_streak(failed, |call| call.sent_ms, UNACCEPTED_CALLS, now)?;
     let text = format!(
@@ -62,12 +62,12 @@ fn calls_fail(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
 }
 
 /// Returns the calls that count. A throttled call is no failure, and a refused key is a finding of its own.
-fn counted_calls(calls: &[CallRow]) -> impl Iterator<Item = &CallRow> {
-    calls.iter().filter(|call| !matches!(call.verdict.as_str(), "throttled" | "refused"))
+fn counted_calls(calls: &[ExchangeRow]) -> impl Iterator<Item = &ExchangeRow> {
+    calls.iter().filter(|call| !matches!(call.verdict.as_deref(), Some("throttled" | "refused")))
 }
 
-fn is_accepted(call: &CallRow) -> bool {
-    call.verdict == "accepted"
+fn is_accepted(call: &ExchangeRow) -> bool {
+    call.verdict.as_deref() == Some("accepted")
 }
 
 fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
@@ -79,7 +79,7 @@ fn failing_pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if !(in_doubt || waits) {
         return Vec::new();
     }
-    let mut by_operation: BTreeMap<&str, Vec<&CallRow>> = BTreeMap::new();
+    let mut by_operation: BTreeMap<&str, Vec<&ExchangeRow>> = BTreeMap::new();
     for call in counted_calls(&rows.writes) {
         by_operation.entry(&call.operation).or_default().push(call);
     }
@@ -118,7 +118,7 @@ fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {
     Finding::new(FindingCode::PushFails, count, text, "see: tallyd job list --kind push").with_since(since)
 }
 
-fn call_message(call: &CallRow) -> String {
+fn call_message(call: &ExchangeRow) -> String {
     match (&call.message, call.status) {
         (Some(message), Some(status)) if !message.contains(&status.to_string()) => {
             format!("{status}, {message}")

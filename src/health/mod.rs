@@ -249,7 +249,7 @@ fn other_account() -> Finding {
 
 /// Returns the finding for a refused key. The platform's message tells which key it means, as far as anything does.
 fn key_refused(rows: &HealthRows, [integration, gateway]: &[String; 2]) -> Option<Finding> {
-    let refused = rows.calls.iter().find(|call| call.verdict == "refused");
+    let refused = rows.calls.iter().find(|call| call.verdict.as_deref() == Some("refused"));
     let message = refused.and_then(|call| call.message.as_deref());
     let key = match message.map(str::to_lowercase) {
         Some(message) if message.contains("gateway") => format!("the gateway key from {gateway}"),

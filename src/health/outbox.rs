@@ -54,7 +54,7 @@ impl<'a> BacklogHealth<'a> {
         let calls = rows.waiting.iter().map(tenths).fold(0, u64::saturating_add) / 10;
         let minutes = |calls: u64| Duration::from_millis(calls.saturating_mul(60_000) / rate);
         let late_after = LATE_AFTER + minutes(CALLS_AHEAD);
-        let accepted = rows.writes.iter().find(|call| call.verdict == "accepted");
+        let accepted = rows.writes.iter().find(|call| call.verdict.as_deref() == Some("accepted"));
         let is_moving =
             accepted.is_some_and(|call| inputs.now.duration_since(Timestamp(call.sent_ms)) <= late_after);
         Self {

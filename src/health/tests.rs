@@ -1,7 +1,7 @@
 //! Tests of the health rules, one by one, on possible rows.
 
 use super::*;
-use crate::store::{CallRow, RejectedRow, WaitingRow};
+use crate::store::{ExchangeRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -85,17 +85,18 @@ fn waiting(why: Option<&str>, changes: i64, minutes: u64) -> HealthRows {
     HealthRows { waiting: vec![row], ..HealthRows::default() }
 }
 
-fn call(operation: &str, verdict: &str, status: Option<i64>, age: u64) -> CallRow {
-    CallRow {
+fn call(operation: &str, verdict: &str, status: Option<i64>, age: u64) -> ExchangeRow {
+    ExchangeRow {
         operation: operation.into(),
-        verdict: verdict.into(),
+        verdict: Some(verdict.into()),
         status,
         message: Some("its words".into()),
         sent_ms: seconds_ago(age).0,
+        ..ExchangeRow::default()
     }
 }
 
-fn accepted(operation: &str, age: u64) -> Vec<CallRow> {
+fn accepted(operation: &str, age: u64) -> Vec<ExchangeRow> {
     vec![call(operation, "accepted", Some(200), age)]
 }
 
@@ -167,7 +168,7 @@ fn a_change_is_late_two_minutes_beyond_its_time_and_says_why() {
 /// A refused key delays every job and every change: one finding, with the key and its file, and the rest below it.
 #[test]
 fn a_refused_key_is_one_finding_with_its_file_and_its_consequences_below_it() {
-    let refused = |message: &str| CallRow {
+    let refused = |message: &str| ExchangeRow {
         message: Some(message.into()),
         ..call("GET /api/Company/WorkQueue", "refused", Some(403), 30)
     };
@@ -202,7 +203,8 @@ fn a_refused_key_is_one_finding_with_its_file_and_its_consequences_below_it() {
 #[test]
 fn a_cause_stands_once_with_its_consequences_below_it() {
     let late = || HealthRows { jobs: jobs("balances", true), ..waiting(None, 4, 60) };
-    let silent: Vec<CallRow> = [1, 20, 40].iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect();
+    let silent: Vec<ExchangeRow> =
+        [1, 20, 40].iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect();
     let hold = held(r#""account""#, "rate", NOW, 10);
     let cases: [(HealthRows, DaemonState, &str); 4] = [
         (HealthRows { calls: silent, ..late() }, DaemonState::Running, "unreachable"),
@@ -335,7 +337,7 @@ fn calls_that_all_fail_are_named_and_waiting_as_told_is_no_failure() {
 #[test]
 fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let failing = || (0..3).map(|n| call(UPDATE, "rejected", Some(404), n * 70)).collect::<Vec<_>>();
-    let health_after = |newest: Vec<CallRow>, rows: HealthRows| {
+    let health_after = |newest: Vec<ExchangeRow>, rows: HealthRows| {
         judged(HealthRows { writes: [newest, failing()].concat(), ..rows })
     };
     let waits = || waiting(Some("not_sent"), 5, 2);

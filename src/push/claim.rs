@@ -283,7 +283,7 @@ pub(super) async fn store_wait_reasons(
         return Ok(());
     }
     let mut write = context.store.begin_write(Durability::Normal).await?;
-    write.outbox_reason_update(ChangeState::Pending, &notes, context.now()).await?;
+    write.outbox_transition(ChangeState::Pending, &notes, context.now()).await?;
     Ok(write.commit().await?)
 }
 

@@ -53,7 +53,7 @@ async fn adopt_one(origin: ReadOrigin<'_>, request: &AdoptionRow) -> Result<bool
             let detail = format!("shipment {shipment} was not adopted: {why}");
             let reason = Some(Reason::LandedOrAnother);
             let notes = [ChangeOutcome::new(change, ChangeState::InDoubt, reason, detail)];
-            write.outbox_reason_update(ChangeState::InDoubt, &notes, now).await?;
+            write.outbox_transition(ChangeState::InDoubt, &notes, now).await?;
         }
     }
     write.commit().await?;

@@ -165,10 +165,7 @@ impl SettleRun<'_> {
         let mut write = context.store.begin_write(Durability::Full).await?;
         let to = if reason == Reason::LandedOrAnother { ChangeState::InDoubt } else { ChangeState::Held };
         let moves = outcomes_to(&case.changes, to, Some(reason), detail);
-        let moved = match to {
-            ChangeState::InDoubt => write.outbox_reason_update(ChangeState::InDoubt, &moves, now).await?,
-            _ => write.outbox_transition(ChangeState::InDoubt, &moves, now).await?,
-        };
+        let moved = write.outbox_transition(ChangeState::InDoubt, &moves, now).await?;
         if moved != case.changes.len() as u64 {
             return Ok(false);
         }

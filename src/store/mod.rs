@@ -103,9 +103,7 @@ pub(crate) use views::explain::{
     CurrentStockLevel, ExplainedChange, ExplainedEvent, KnownSku, QuantityStateRow,
 };
 pub use views::health::HealthRows;
-pub(crate) use views::health::{
-    CallRow, EndedRunRow, LastSessionRow, OTHER_ACCOUNT, RejectedRow, WaitingRow,
-};
+pub(crate) use views::health::{EndedRunRow, LastSessionRow, OTHER_ACCOUNT, RejectedRow, WaitingRow};
 pub(crate) use views::pages::{ExchangeFilter, PAGE_ROWS, StockSelection};
 pub use views::pages::{StockFilter, StockPage, StockPageRow};
 pub use views::status::JobHealthRow;

@@ -71,9 +71,7 @@ pub async fn prune_journal(
             JournalReader::open(store.location()).await?.position_at(now.minus(retention.keep_bodies)).await?
         }
     };
-    let mut write = store.begin_write(Durability::Full).await?;
-    let used = write.database_used_bytes().await?;
-    drop(write);
+    let used = store.database_bytes().await?;
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
     let is_old = store.exchange_has_bodies(Position(done), by_age).await?;
     // A pruning by an operator ends the jump: the next pruning considers only jumps after its snapshot.
@@ -109,14 +107,15 @@ async fn prune_proved(
     let snapshot = JournalReader::open(&rebuilt.0).await?.take_snapshot().await?;
     let position = write.snapshot_store(&snapshot, now).await?;
     let mut to = by_age.min(position);
-    let mut deleted = write.journal_prune(to, now).await?;
+    let mut deleted = PrunedRows::default();
+    write.journal_prune(to, now, &mut deleted).await?;
     let mut used_bytes = write.database_used_bytes().await?;
     let mut is_by_size = false;
     // In quarters of the rest, because the freed size is known only after the deletion.
     while used_bytes > retention.max_size && to < position {
         is_by_size = true;
         to = Position(to.0 + ((position.0 - to.0) / 4).max(1));
-        deleted = deleted.plus(write.journal_prune(to, now).await?);
+        write.journal_prune(to, now, &mut deleted).await?;
         used_bytes = write.database_used_bytes().await?;
     }
     write.snapshot_mark_pruned(position, to, is_by_size).await?;

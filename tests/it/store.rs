@@ -15,7 +15,8 @@ use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::reconcile::ProductLack;
 use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList,
-    ProductFact, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite, Store, UnparsedAnswer,
+    ProductFact, PrunedRows, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite, Store,
+    UnparsedAnswer,
 };
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -1221,7 +1222,7 @@ async fn the_bytes_in_use_fall_in_the_transaction_that_deletes() {
     let all = shelf.store.journal_position().await.unwrap();
     let mut write = shelf.store.begin_write(Durability::Full).await.unwrap();
     let before = write.database_used_bytes().await.unwrap();
-    write.journal_prune(all, Timestamp(shelf.now)).await.unwrap();
+    write.journal_prune(all, Timestamp(shelf.now), &mut PrunedRows::default()).await.unwrap();
     let after = write.database_used_bytes().await.unwrap();
     assert!(before - after > BODIES * BODY_BYTES / 2, "{before} bytes before, {after} after");
 }

@@ -111,7 +111,7 @@ async fn our_own_moves_are_counted_and_told() {
         assert_eq!(write.outbox_transition(from, &moves, Timestamp(at)).await.unwrap(), 1);
     }
     let note = [ChangeOutcome::new(id, ChangeState::Pending, Some(Reason::NotSent), "not yet")];
-    assert_eq!(write.outbox_reason_update(ChangeState::Pending, &note, Timestamp(30)).await.unwrap(), 1);
+    assert_eq!(write.outbox_transition(ChangeState::Pending, &note, Timestamp(30)).await.unwrap(), 1);
     write.commit().await.unwrap();
     let story = house.store.change_transitions(id).await.unwrap();
     let answer: Vec<(i64, &str)> = story.iter().map(|row| (row.at_ms, row.state.as_str())).collect();

@@ -1,11 +1,12 @@
 //! Size of the database, which each engine measures in its own way.
 
-use super::fetch::{self, Connection};
+use super::connection::Connection;
+use super::error::SqlContext;
 use crate::store::{Result, Store, WriteTransaction};
 
 impl Store {
     /// Returns the number of bytes in use in the database.
-    pub(crate) async fn database_bytes(&self) -> Result<i64> {
+    pub(crate) async fn database_bytes(&self) -> Result<u64> {
         used_bytes(&mut *self.read_connection().await?).await
     }
 }
@@ -13,11 +14,11 @@ impl Store {
 impl WriteTransaction {
     /// Returns the number of bytes in use in the database, without what this transaction deleted.
     pub(crate) async fn database_used_bytes(&mut self) -> Result<u64> {
-        used_bytes(&mut self.tx).await.map(i64::unsigned_abs)
+        used_bytes(&mut self.tx).await
     }
 }
 
-async fn used_bytes(from: &mut Connection) -> Result<i64> {
+async fn used_bytes(from: &mut Connection) -> Result<u64> {
     let sql = match from {
         Connection::Sqlite(_) => {
             "SELECT (p.page_count - f.freelist_count) * s.page_size \
@@ -32,6 +33,6 @@ async fn used_bytes(from: &mut Connection) -> Result<i64> {
                AND relname <> 'body'"
         }
     };
-    let rows: Vec<(i64,)> = fetch::all(from, sql, (), "measure the database").await?;
-    Ok(rows.first().map_or(0, |(bytes,)| *bytes))
+    let used: Option<(i64,)> = from.first_row(sql, ()).await.context("measure the database")?;
+    Ok(used.map_or(0, |(bytes,)| bytes.unsigned_abs()))
 }

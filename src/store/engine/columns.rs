@@ -1,8 +1,8 @@
 //! Columns of the database as types of the model.
 
 use crate::model::{
-    ChangeId, ExchangeId, LineItemId, Moment, OrderId, Position, ProductId, Quantity, RunId, ShipmentId,
-    ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp, WarehouseId,
+    ChangeId, ExchangeId, LineItemId, Moment, Operation, OrderId, Position, ProductId, Quantity, RunId,
+    ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp, WarehouseId,
 };
 use crate::outbox::ChangeState;
 use crate::reconcile::ProductLack;
@@ -93,6 +93,8 @@ integer_columns!(
     WarehouseId,
 );
 text_columns!(
+    // The platform has no other operations (docs/interface.md, *Endpoints*).
+    Operation: |code: String| Operation::from_code(&code).ok_or_else(|| format!("there is no operation {code}")),
     ChangeState: |name: String| name.parse::<ChangeState>(),
     // An unknown code counts as an unreadable record, which proves nothing.
     ProductLack: |code: String| Ok::<_, std::convert::Infallible>(ProductLack::from_code(&code).unwrap_or(ProductLack::Unreadable)),

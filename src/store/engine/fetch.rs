@@ -18,15 +18,6 @@ pub(in crate::store) async fn all<R: SqlRow>(
     from.rows(sql, values).await.context(action)
 }
 
-async fn first<R: SqlRow>(
-    from: &mut Connection,
-    sql: impl SqlSafeStr,
-    values: impl SqlValues<'_>,
-    action: &'static str,
-) -> Result<Option<R>> {
-    from.first_row(sql, values).await.context(action)
-}
-
 macro_rules! fetch_methods {
     ($of:ty, $self:ident: $receiver:ty, $connection:expr) => {
         impl $of {
@@ -45,7 +36,7 @@ macro_rules! fetch_methods {
                 values: impl SqlValues<'_>,
                 action: &'static str,
             ) -> Result<Option<R>> {
-                first(&mut *$connection, sql, values, action).await
+                $connection.first_row(sql, values).await.context(action)
             }
 
             pub(in crate::store) async fn fetch_one<R: SqlRow>(

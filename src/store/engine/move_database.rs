@@ -24,7 +24,7 @@ use super::error::SqlContext;
 use super::files::{GROUP_MODE, resolve_path, with_suffix};
 use super::location::DatabaseLocation;
 use super::position_file::PositionFile;
-use super::table_rows::{self, ROWS_PER_INSERT, ReplacedText, TableColumns, TableSum};
+use super::table_rows::{self, ROWS_PER_INSERT, ReplacedText, TableColumns, TableSum, to_json};
 use super::{migrations, moved_mark, reader};
 use crate::model::{Decider, Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, LockError, Result, Store, StoreError, WriteTransaction};
@@ -197,11 +197,11 @@ impl MoveEnds<'_> {
                 sum.add_row(&row);
                 rows.push(row);
                 if rows.len() == ROWS_PER_INSERT {
-                    table.insert_rows(target, &rows).await?;
+                    target.change(table.insertion(target), (to_json(&rows),)).await?;
                     rows.clear();
                 }
             }
-            table.insert_rows(target, &rows).await?;
+            target.change(table.insertion(target), (to_json(&rows),)).await?;
             Ok(sum)
         };
         copied.await.map_err(|error: sqlx::Error| {

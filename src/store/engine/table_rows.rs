@@ -17,16 +17,15 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::PgRow;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Arguments as _, AssertSqlSafe, ColumnIndex, Database, Decode, Row, TypeInfo as _, ValueRef as _};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, ColumnIndex, Database, Decode, Row, TypeInfo as _, ValueRef as _};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// Rows of one statement. With 25 columns they stay below SQLite's 32,766 values.
-pub(super) const ROWS_PER_INSERT: usize = 200;
+/// Rows of one statement, which holds their bodies in memory.
+pub(super) const ROWS_PER_INSERT: usize = 100;
 
 /// Tables of a schema, a referenced table before the tables that reference it.
 const TABLES_IN_ORDER: &str = "WITH RECURSIVE level (id, n) AS (
@@ -61,12 +60,9 @@ pub(in crate::store) enum StoredValue {
 
 /// Serialises bytes as a list of one text, because a number for each byte would take twice as long to hash.
 fn serialize_bytes<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-    [to_hex(bytes)].serialize(to)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let hex: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    [hex].serialize(to)
 }
 
 /// Number of a table's rows and the sum of their hashes, which does not depend on the order of the rows.
@@ -86,7 +82,8 @@ pub(in crate::store) struct TableColumns {
 #[derive(Debug)]
 struct TableColumn {
     name: String,
-    is_bytes: bool,
+    /// Type, by its name on the engine.
+    kind: String,
     /// True if the column holds JSON that the database checks.
     is_json: bool,
 }
@@ -171,42 +168,6 @@ impl StoredValue {
             other => return Err(format!("a value has the unknown type {other}").into()),
         })
     }
-
-    /// Rounds a fraction to 15 digits, as SQLite prints it into JSON and snapshots hold it.
-    pub(in crate::store) fn shorten_fraction(&mut self) {
-        if let Self::Fraction(number) = self {
-            *number = format!("{number:.14e}").parse().unwrap_or(*number);
-        }
-    }
-
-    fn bind(&self, bound: &mut SqliteArguments) -> Result<(), BoxDynError> {
-        match self {
-            Self::Null => bound.add(None::<i64>),
-            Self::Integer(number) => bound.add(number),
-            Self::Fraction(number) => bound.add(number),
-            Self::Text(text) => bound.add(text.clone()),
-            Self::Bytes(bytes) => bound.add(bytes.clone()),
-        }
-    }
-
-    /// Appends the value in the text format of PostgreSQL's `COPY`.
-    fn write_copied(&self, line: &mut String) {
-        // A String takes every text.
-        let written = match self {
-            Self::Null => line.write_str("\\N"),
-            Self::Integer(number) => write!(line, "{number}"),
-            Self::Fraction(number) => write!(line, "{number}"),
-            Self::Text(text) => text.chars().try_for_each(|char| match char {
-                '\\' => line.write_str("\\\\"),
-                '\n' => line.write_str("\\n"),
-                '\r' => line.write_str("\\r"),
-                '\t' => line.write_str("\\t"),
-                char => line.write_char(char),
-            }),
-            Self::Bytes(bytes) => write!(line, "\\\\x{}", to_hex(bytes)),
-        };
-        written.expect("a String takes every text");
-    }
 }
 
 /// Returns values, or maps of them, as JSON.
@@ -250,12 +211,12 @@ impl TableColumns {
     pub(in crate::store) async fn read(from: &mut Connection, table: &str) -> Result<Self> {
         let sql = match from {
             Connection::Sqlite(_) => {
-                "SELECT c.name, c.type = 'BLOB', instr(t.sql, 'json_valid(' || c.name || ')') > 0 \
+                "SELECT c.name, c.type, instr(t.sql, 'json_valid(' || c.name || ')') > 0 \
                  FROM sqlite_schema t JOIN pragma_table_info(t.name) c \
                  WHERE t.type = 'table' AND t.name = $1 ORDER BY c.cid"
             }
             Connection::Postgres(_) => {
-                "SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, NULL) = 'bytea', \
+                "SELECT CAST(a.attname AS TEXT), format_type(a.atttypid, NULL), \
                         EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'c' \
                                 AND pg_get_constraintdef(k.oid) LIKE '%json_valid(' || a.attname || ')%') \
                  FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid \
@@ -264,7 +225,7 @@ impl TableColumns {
             }
         };
         let columns = from.rows(sql, (table,)).await.context("read the columns of a table")?;
-        let column = |(name, is_bytes, is_json)| TableColumn { name, is_bytes, is_json };
+        let column = |(name, kind, is_json)| TableColumn { name, kind, is_json };
         Ok(Self { name: table.to_owned(), columns: columns.into_iter().map(column).collect() })
     }
 
@@ -279,48 +240,21 @@ impl TableColumns {
     }
 
     /// Returns the query of all rows.
-    pub(super) fn query(&self) -> String {
+    pub(in crate::store) fn query(&self) -> String {
         format!("SELECT {} FROM {}", self.list(), self.name)
     }
 
-    /// Inserts rows into a table that holds none of them; at most [`ROWS_PER_INSERT`].
-    pub(super) async fn insert_rows(
-        &self,
-        to: &mut Connection,
-        rows: &[Vec<StoredValue>],
-    ) -> sqlx::Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let (name, columns) = (&self.name, self.list());
-        match to {
-            Connection::Sqlite(to) => {
-                let mut bound = SqliteArguments::default();
-                for value in rows.iter().flatten() {
-                    value.bind(&mut bound).map_err(sqlx::Error::Encode)?;
-                }
-                let row = format!("({})", vec!["?"; self.columns.len()].join(","));
-                let places = vec![row; rows.len()].join(",");
-                let sql = AssertSqlSafe(format!("INSERT INTO {name} ({columns}) VALUES {places}"));
-                // The statement of a full page serves the whole table; that of the rest is not used again.
-                let statement = sqlx::query_with(sql, bound).persistent(rows.len() == ROWS_PER_INSERT);
-                statement.execute(to).await.map(drop)
-            }
-            Connection::Postgres(to) => {
-                let mut lines = String::new();
-                for row in rows {
-                    for (index, value) in row.iter().enumerate() {
-                        lines.push_str(if index == 0 { "" } else { "\t" });
-                        value.write_copied(&mut lines);
-                    }
-                    lines.push('\n');
-                }
-                let sql = format!("COPY {name} ({columns}) FROM STDIN");
-                let mut copy = to.connection.copy_in_raw(&sql).await?;
-                copy.send(lines.as_bytes()).await?;
-                copy.finish().await.map(drop)
-            }
-        }
+    /// Returns the statement that inserts the rows of `$1`, a JSON list with a list of values for each.
+    pub(in crate::store) fn insertion(&self, to: &Connection) -> AssertSqlSafe<String> {
+        let value = |(at, column): (usize, &TableColumn)| match to {
+            Connection::Sqlite(_) if column.is_bytes() => format!("unhex(value->{at}->>0)"),
+            Connection::Sqlite(_) => format!("value->>{at}"),
+            Connection::Postgres(_) if column.is_bytes() => format!("decode(value->{at}->>0, 'hex')"),
+            Connection::Postgres(_) => format!("CAST(value->>{at} AS {})", column.kind),
+        };
+        let values: Vec<String> = self.columns.iter().enumerate().map(value).collect();
+        let (name, columns, values) = (&self.name, self.list(), values.join(", "));
+        AssertSqlSafe(format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each($1)"))
     }
 
     /// Replaces the texts of a row that PostgreSQL refuses, and reports them.
@@ -329,7 +263,7 @@ impl TableColumns {
             let Some(column) = self.columns.get(index) else { return };
             let text = match &row[index] {
                 StoredValue::Text(text) => Cow::from(text),
-                StoredValue::Bytes(bytes) if !column.is_bytes => String::from_utf8_lossy(bytes),
+                StoredValue::Bytes(bytes) if !column.is_bytes() => String::from_utf8_lossy(bytes),
                 _ => continue,
             };
             let stored = stored_text(text, column.is_json);
@@ -345,6 +279,12 @@ impl TableColumns {
                 row: format!("{} {value}", self.list().split(',').next().unwrap_or_default()),
             });
         }
+    }
+}
+
+impl TableColumn {
+    fn is_bytes(&self) -> bool {
+        matches!(self.kind.as_str(), "BLOB" | "bytea")
     }
 }
 
@@ -379,17 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_its_form_in_a_copy() {
-        let copied = |value: StoredValue| {
-            let mut line = String::new();
-            value.write_copied(&mut line);
-            line
-        };
-        assert_eq!(copied(StoredValue::Null), r"\N");
-        assert_eq!(copied(StoredValue::Integer(-17)), "-17");
-        assert_eq!(copied(StoredValue::Fraction(0.1 + 0.2)), "0.30000000000000004");
-        assert_eq!(copied(StoredValue::Text("a\tb\\c\r\nÄ\\N".into())), r"a\tb\\c\r\nÄ\\N");
-        assert_eq!(copied(StoredValue::Bytes(vec![0, 0xaf])), r"\\x00af");
+    fn each_value_has_its_form_in_json() {
+        let row = [
+            StoredValue::Null,
+            StoredValue::Integer(-17),
+            StoredValue::Fraction(0.1 + 0.2),
+            StoredValue::Text("a\tb\\c\r\nÄ\\N".into()),
+            StoredValue::Bytes(vec![0, 0xaf]),
+        ];
+        assert_eq!(to_json(&row), r#"[null,-17,0.30000000000000004,"a\tb\\c\r\nÄ\\N",["00af"]]"#);
     }
 
     #[test]

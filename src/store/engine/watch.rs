@@ -38,28 +38,13 @@ pub(crate) struct DatabaseWatch(WriteSignal);
 enum WriteSignal {
     /// inotify on the write-ahead log and on the directory entries of the database file.
     Log(AsyncFd<OwnedFd>),
+    /// Notifications with this payload.
     Server {
         server: PostgresDatabase,
+        payload: String,
         listener: Option<PgListener>,
     },
     Unavailable,
-}
-
-/// Watch on a leader that gives the lead up.
-#[derive(Debug)]
-pub(crate) struct ReleaseWatch {
-    server: PostgresDatabase,
-    payload: String,
-    listener: Option<PgListener>,
-}
-
-impl ReleaseWatch {
-    /// Waits until a leader may have given the lead up. Without a connection it waits for ever.
-    pub(crate) async fn wait_for_release(&mut self) {
-        if !wait_for_notification(&self.server, &self.payload, &mut self.listener).await {
-            std::future::pending().await
-        }
-    }
 }
 
 /// Newest entries that other programs left for the daemon. Each number grows; 0: there are none.
@@ -89,16 +74,20 @@ impl Store {
     }
 
     /// Begins to watch for a leader that gives the lead up; `None` for a file.
-    pub(crate) fn watch_release(&self) -> Option<ReleaseWatch> {
+    pub(crate) fn watch_release(&self) -> Option<DatabaseWatch> {
         let server = self.location().server()?.clone();
         let payload = format!("{}{RELEASED}", server.schema());
-        Some(ReleaseWatch { server, payload, listener: None })
+        Some(DatabaseWatch(WriteSignal::Server { server, payload, listener: None }))
     }
 
     /// Begins to watch; a write after this call wakes the next [`DatabaseWatch::wait_for_write`].
     pub(crate) fn watch_writes(&self) -> DatabaseWatch {
         DatabaseWatch(match self.location().server() {
-            Some(server) => WriteSignal::Server { server: server.clone(), listener: None },
+            Some(server) => WriteSignal::Server {
+                server: server.clone(),
+                payload: server.schema().to_owned(),
+                listener: None,
+            },
             None => watch_descriptor(&with_suffix(self.path(), "-wal"), self.path())
                 .map_or(WriteSignal::Unavailable, WriteSignal::Log),
         })
@@ -106,12 +95,12 @@ impl Store {
 }
 
 impl DatabaseWatch {
-    /// Waits until a program, possibly this one, may have written.
+    /// Waits until a program, possibly this one, may have written, or a leader may have given the lead up.
     pub(crate) async fn wait_for_write(&mut self) {
         let is_notified = match &mut self.0 {
             WriteSignal::Log(descriptor) => wait_for_log(descriptor).await,
-            WriteSignal::Server { server, listener } => {
-                wait_for_notification(server, server.schema(), listener).await
+            WriteSignal::Server { server, payload, listener } => {
+                wait_for_notification(server, payload, listener).await
             }
             WriteSignal::Unavailable => false,
         };

@@ -5,6 +5,7 @@
 use crate::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
 use crate::store::{Result, Store, WriteTransaction};
+use sqlx_macros::FromRow;
 use std::time::Duration;
 
 /// Size in bytes above which an answer is packed only if its body is not stored yet. Packing takes longer
@@ -40,7 +41,7 @@ fn body_values(body: Option<DigestedBody<'_>>, with_bytes: bool) -> Result<BodyV
 }
 
 /// Call whose reservation in the quota may still count.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub(crate) struct UsedReservation {
     pub operation: Operation,
     /// Time since boot at which it was answered or given up; `None`: unknown.
@@ -59,25 +60,15 @@ impl Store {
         // The newest are selected before the join; otherwise SQLite may sort the whole journal. The start of a later
         // session ended an interrupted call, by the clock of its own host.
         let sql = "SELECT e.operation, e.answered_moment, \
-                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted'), \
+                          coalesce(e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted'), FALSE) \
+                              AS is_given_up, \
                           CASE WHEN e.verdict = 'interrupted' AND EXISTS ( \
                               SELECT 1 FROM session o WHERE o.id > s.id AND o.boot_id <> s.boot_id) \
-                          THEN NULL ELSE s.boot_id END, e.ended \
+                          THEN NULL ELSE s.boot_id END AS boot_id, e.ended \
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict, ended FROM exchange \
                          ORDER BY id DESC LIMIT $1) e \
                    CROSS JOIN session s WHERE s.id = e.session_id ORDER BY e.id DESC";
-        type Row = (String, Option<i64>, Option<bool>, Option<String>, Option<Position>);
-        let rows: Vec<Row> = self.fetch_all(sql, (i64::from(limit),), "read the last calls").await?;
-        let known = rows.into_iter().filter_map(|(operation, answered, given_up, boot_id, ended)| {
-            Some(UsedReservation {
-                operation: Operation::from_code(&operation)?,
-                answered_moment: answered.map(Moment),
-                is_given_up: given_up.unwrap_or(false),
-                boot_id,
-                ended,
-            })
-        });
-        Ok(known.collect())
+        self.fetch_all(sql, (i64::from(limit),), "read the last calls").await
     }
 
     /// Returns age and operation of each 400 in the bad-request budget younger than `within`, oldest first.
@@ -95,12 +86,9 @@ impl Store {
                        FROM exchange e JOIN session s ON s.id = e.session_id WHERE e.status = 400) bad_request \
                    WHERE ago < $4 ORDER BY ago DESC";
         let values = (boot_id, now.0.0, now.1.0, time::whole_millis(within));
-        let rows: Vec<(i64, String)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
-        let known = rows.into_iter().filter_map(|(ago, operation)| {
-            let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
-            Some((ago, Operation::from_code(&operation)?))
-        });
-        Ok(known.collect())
+        let rows: Vec<(i64, Operation)> = self.fetch_all(sql, values, "read the bad-request budget").await?;
+        let age = |ago| Duration::from_millis(u64::try_from(ago).unwrap_or(0));
+        Ok(rows.into_iter().map(|(ago, operation)| (age(ago), operation)).collect())
     }
 
     pub(crate) async fn limiter_state(&self) -> Result<Option<String>> {
@@ -121,11 +109,7 @@ impl WriteTransaction {
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
-    pub(crate) async fn exchange_begin(
-        &mut self,
-        session_id: i64,
-        begun: &ExchangeBegin<'_>,
-    ) -> Result<ExchangeId> {
+    pub async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
         let sql = concat!(
             next_position_and_body!(),
             "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
@@ -137,16 +121,6 @@ impl WriteTransaction {
         let (operation, target, lane) = (begun.operation.as_str(), &*begun.target, begun.lane.as_str());
         let values = (digest, size, packed, run, session_id, operation, target, lane, sent_at, sent_moment);
         self.fetch_value(sql, values, "store a call before it is sent").await
-    }
-
-    /// Stores an exchange before it is sent, and commits; for reads, which claim nothing.
-    pub async fn exchange_begin_and_commit(
-        mut self,
-        session_id: i64,
-        begun: &ExchangeBegin<'_>,
-    ) -> Result<ExchangeId> {
-        let id = self.exchange_begin(session_id, begun).await?;
-        self.commit().await.map(|()| id)
     }
 
     /// Returns true if the outcome of an exchange is stored.

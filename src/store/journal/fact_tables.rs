@@ -5,7 +5,7 @@
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
 use crate::store::engine::error::SqlContext as _;
-use crate::store::engine::table_rows::{StoredValue, TableColumns, read_rows, to_json};
+use crate::store::engine::table_rows::{TableColumns, read_rows, to_json};
 use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -182,8 +182,7 @@ impl JournalReader {
         let sql = format!("SELECT {} FROM {}", selected.join(", "), table.name);
         let (mut rows, mut read) = (Vec::new(), read_rows(&mut self.connection, sql));
         while let Some(row) = poll_fn(&mut read).await {
-            let mut row = row.context("read the rows of a table")?;
-            row.iter_mut().for_each(StoredValue::shorten_fraction);
+            let row = row.context("read the rows of a table")?;
             let (key, values) = row.split_at(table.key.len());
             let values: BTreeMap<_, _> = names.iter().zip(values).collect();
             rows.push(FactRow { key: to_json(&key), row: to_json(&values) });

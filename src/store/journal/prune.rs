@@ -20,18 +20,6 @@ pub struct PrunedRows {
     pub history: u64,
 }
 
-impl PrunedRows {
-    /// Returns the sums of the counts.
-    pub(crate) fn plus(self, more: Self) -> Self {
-        Self {
-            bodies: self.bodies + more.bodies,
-            exchanges: self.exchanges + more.exchanges,
-            runs: self.runs + more.runs,
-            history: self.history + more.history,
-        }
-    }
-}
-
 impl Store {
     pub(crate) async fn snapshot_last(&self) -> Result<Option<SnapshotRow>> {
         let sql =
@@ -62,8 +50,14 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
-    pub(crate) async fn journal_prune(&mut self, to: Position, now: Timestamp) -> Result<PrunedRows> {
+    /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted. Adds their
+    /// numbers to `deleted`.
+    pub(crate) async fn journal_prune(
+        &mut self,
+        to: Position,
+        now: Timestamp,
+        deleted: &mut PrunedRows,
+    ) -> Result<()> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
                    WHERE ended <= $1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
@@ -72,18 +66,17 @@ impl WriteTransaction {
                                     JOIN outbox o ON o.id = l.change_id \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt'))";
         self.execute(sql, (to,), "detach bodies from exchanges").await?;
-        let exchanges = self.prune_exchanges(to, now).await?;
+        deleted.exchanges += self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
                    AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
-        let bodies = self.execute_counting(sql, (), "delete bodies").await?;
+        deleted.bodies += self.execute_counting(sql, (), "delete bodies").await?;
         let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < $1 \
                    AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > $2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
         let values = (now.minus(READ_RETENTION).0, to.0);
-        let runs = self.execute_counting(sql, values, "delete runs without exchanges").await?;
+        deleted.runs += self.execute_counting(sql, values, "delete runs without exchanges").await?;
         let sql = "DELETE FROM units_taken WHERE seen_ms < $1";
-        self.execute(sql, (now.minus(READ_RETENTION),), "delete the units at risk of earlier days").await?;
-        Ok(PrunedRows { bodies, exchanges, runs, history: 0 })
+        self.execute(sql, (now.minus(READ_RETENTION),), "delete the units at risk of earlier days").await
     }
 
     async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64> {

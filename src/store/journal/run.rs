@@ -48,7 +48,7 @@ pub struct RunRow {
 }
 
 /// Exchange, as `job show` prints it.
-#[derive(Clone, Debug, FromRow, Serialize)]
+#[derive(Clone, Debug, Default, FromRow, Serialize)]
 pub(crate) struct ExchangeRow {
     /// Id: the position at which it began.
     pub id: i64,
@@ -65,6 +65,15 @@ pub(crate) struct ExchangeRow {
     pub message: Option<String>,
     pub parked: i64,
 }
+
+/// SQL: the [`ExchangeRow`]s of the exchanges `e`.
+macro_rules! exchange_rows {
+    () => {
+        "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, e.message, e.parked \
+         FROM exchange e"
+    };
+}
+pub(in crate::store) use exchange_rows;
 
 /// Reason of a change whose call a crash interrupted.
 const INTERRUPTED: &str = "tallyd ended before the answer came; the platform may or may not have applied it";
@@ -98,8 +107,7 @@ impl Store {
 
     /// Returns the first `limit` exchanges of a run after a position, in order.
     pub(crate) async fn run_exchanges(&self, id: RunId, after: i64, limit: i64) -> Result<Vec<ExchangeRow>> {
-        let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+        let sql = concat!(exchange_rows!(), " WHERE e.run_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3");
         self.fetch_all(sql, (id.0, after, limit), "read the exchanges of a run").await
     }
 
@@ -244,14 +252,11 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<()> {
         self.run_close(run, outcome, summary, at).await?;
-        let sql = "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES ($1, FALSE, $3, $2) \
-                   ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome";
-        self.execute(sql, (job.as_str(), outcome.as_str(), at.0), "store the outcome of a job").await?;
-        if outcome != RunOutcome::Ok {
-            return Ok(());
-        }
-        let sql =
-            "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = $2) WHERE job = $1";
-        self.execute(sql, (job.as_str(), run.0), "store the last good run of a job").await
+        let sql = "INSERT INTO job_state (job, enabled, since_ms, last_outcome, last_good_ms) \
+                   SELECT $1, FALSE, $3, $2, CASE WHEN $2 = 'ok' THEN started_ms END FROM run WHERE id = $4 \
+                   ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome, \
+                       last_good_ms = coalesce(excluded.last_good_ms, job_state.last_good_ms)";
+        let values = (job.as_str(), outcome.as_str(), at, run);
+        self.execute(sql, values, "store the outcome of a job").await
     }
 }

@@ -6,11 +6,11 @@
 use super::detail::unpack_body;
 use crate::journal::PackedBody;
 use crate::model::{Position, Timestamp};
-use crate::store::engine::lossy_text::LossyText;
-use crate::store::engine::table_rows::TableColumns;
+use crate::store::engine::error::SqlContext as _;
+use crate::store::engine::table_rows::{TableColumns, read_rows, to_json};
 use crate::store::{FACT_TABLES, JournalReader, Result, StoreError, WriteTransaction};
-use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
+use std::future::poll_fn;
 
 /// Tables of a replayed mirror at a position.
 type MirrorTables = Vec<(&'static str, PackedBody)>;
@@ -37,10 +37,12 @@ impl JournalReader {
     pub(crate) async fn take_snapshot(&mut self) -> Result<MirrorTables> {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
-            let columns = TableColumns::read(&mut self.connection, name).await?.list();
-            let sql = format!("SELECT coalesce(json_group_array(json_array({columns})), '[]') FROM {name}");
-            let rows: LossyText = self.fetch_value(AssertSqlSafe(sql), (), "take a table's snapshot").await?;
-            tables.push((name, PackedBody::pack(String::from(rows).as_bytes())?));
+            let query = TableColumns::read(&mut self.connection, name).await?.query();
+            let (mut list, mut read) = (Vec::new(), read_rows(&mut self.connection, query));
+            while let Some(row) = poll_fn(&mut read).await {
+                list.push(to_json(&row.context("take a table's snapshot")?));
+            }
+            tables.push((name, PackedBody::pack(format!("[{}]", list.join(",")).as_bytes())?));
         }
         Ok(tables)
     }
@@ -82,12 +84,8 @@ impl WriteTransaction {
         let Some(name) = snapshot_table_names().find(|known| *known == name) else {
             return Err(StoreError::UnknownValue("a table of a snapshot", name.to_owned()));
         };
-        let columns = TableColumns::read(&mut self.tx, name).await?;
-        let values: Vec<String> =
-            (0..columns.names().count()).map(|column| format!("value->>{column}")).collect();
-        let (columns, values) = (columns.list(), values.join(", "));
-        let sql = format!("INSERT INTO {name} ({columns}) SELECT {values} FROM json_each($1)");
-        self.execute(AssertSqlSafe(sql), (rows,), "restore a table of a snapshot").await
+        let sql = TableColumns::read(&mut self.tx, name).await?.insertion(&self.tx);
+        self.execute(sql, (rows,), "restore a table of a snapshot").await
     }
 
     /// Stores a snapshot at the journal's current position; of the older ones only the last stays.

@@ -17,18 +17,14 @@ pub(in crate::store) const SKU_DISCOVERED: &str = "sku.discovered";
 pub(in crate::store) const LISTING_PAGE: u32 = 4_000;
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StalestProgress {
-    /// Bytes of the last SKU taken from those never read, in hexadecimal; `None`: all were taken.
-    never_read: Option<String>,
+    /// Bytes of the last SKU taken from those never read, in hexadecimal.
+    never_read: String,
+    /// True if all SKUs never read were taken.
+    took_never_read: bool,
     /// Exchange and id of the read batch, and SKU, of the last one taken from those read before.
     last_read: (i64, i64, String),
-}
-
-impl Default for StalestProgress {
-    fn default() -> Self {
-        Self { never_read: Some(String::new()), last_read: (0, 0, String::new()) }
-    }
 }
 
 impl Store {
@@ -86,7 +82,7 @@ impl Store {
     ) -> Result<Vec<String>> {
         // Each query returns one JSON text; single rows would cross to the connection's thread one by one.
         let mut page: Vec<String> = Vec::new();
-        while let (Some(after), true) = (&progress.never_read, page.is_empty()) {
+        while !progress.took_never_read && page.is_empty() {
             // The bound of the join is for a server, which may read all products that the join names for each page. In a
             // subquery, a bound is evaluated once.
             let sql = "SELECT json_group_array(sku), CASE WHEN count(*) > 0 THEN hex(max(sku)) END, count(*) FROM ( \
@@ -94,16 +90,22 @@ impl Store {
                            LEFT JOIN product p ON p.sku = t.sku AND p.sku > (SELECT CAST(unhex($1) AS TEXT)) \
                            WHERE t.sku > CAST(unhex($1) AS TEXT) AND p.read_batch_id IS NULL \
                            ORDER BY t.sku LIMIT $2) page";
-            let (skus, last, count): (LossyText, Option<String>, i64) =
-                self.fetch_one(sql, (after, i64::from(limit)), "find the SKUs that were never read").await?;
+            let (skus, last, count): (LossyText, Option<String>, i64) = self
+                .fetch_one(
+                    sql,
+                    (&progress.never_read, i64::from(limit)),
+                    "find the SKUs that were never read",
+                )
+                .await?;
             page = serde_json::from_str(&String::from(skus)).expect("SQLite wrote the list, from texts");
             // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // A short page is the last one; a further query would scan all tracked SKUs for each page.
-            progress.never_read = last.filter(|_| count >= i64::from(limit));
+            progress.took_never_read = count < i64::from(limit);
+            progress.never_read = last.unwrap_or_default();
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
-        if rest == 0 || progress.never_read.is_some() {
+        if rest == 0 || !progress.took_never_read {
             return Ok(page);
         }
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \

@@ -113,17 +113,11 @@ pub(crate) struct OpenChange {
 }
 
 /// Part of the outbox that a run has taken in: up to a change of the bulk, one of an operator and a position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OutboxMark {
     bulk: ChangeId,
     urgent: ChangeId,
     position: Position,
-}
-
-impl Default for OutboxMark {
-    fn default() -> Self {
-        Self { bulk: ChangeId(0), urgent: ChangeId(0), position: Position(0) }
-    }
 }
 
 #[derive(Clone, Debug, FromRow)]

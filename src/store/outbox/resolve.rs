@@ -54,9 +54,20 @@ impl WriteTransaction {
             Err(why) => return Ok(Err(why)),
         };
         match step {
-            ResolutionStep::Apply => self.resolve_in_doubt(&change, END_APPLIED, at).await.map(Ok),
-            ResolutionStep::Finish => self.resolve_in_doubt(&change, END_FINISHED, at).await.map(Ok),
-            ResolutionStep::Requeue => self.resolve_in_doubt(&change, END_REQUEUED, at).await.map(Ok),
+            ResolutionStep::Apply => {
+                let detail = "the operator decided that it took effect";
+                self.resolve_in_doubt(&change, true, (ChangeState::Applied, None, detail), at).await.map(Ok)
+            }
+            ResolutionStep::Finish => {
+                let detail = "the operator decided that it took effect, so nothing is left to do";
+                let end = (ChangeState::Cancelled, Some(Reason::Landed), detail);
+                self.resolve_in_doubt(&change, true, end, at).await.map(Ok)
+            }
+            ResolutionStep::Requeue => {
+                let detail = "the operator decided that it had no effect, so it is planned again";
+                let end = (ChangeState::Pending, Some(Reason::NotLanded), detail);
+                self.resolve_in_doubt(&change, false, end, at).await.map(Ok)
+            }
             ResolutionStep::Adopt(shipment) => {
                 self.append_resolved(key, &json!({"answered": "shipment", "shipment_id": shipment}), at)
                     .await?;
@@ -124,7 +135,8 @@ impl WriteTransaction {
     async fn resolve_in_doubt(
         &mut self,
         change: &ChangeRow,
-        end: DoubtEnd,
+        took_effect: bool,
+        (to, reason, detail): (ChangeState, Option<Reason>, &str),
         at: Timestamp,
     ) -> Result<ResolutionEffect> {
         let entry = self.entry_changes(change).await?;
@@ -133,26 +145,26 @@ impl WriteTransaction {
         let write = level.as_ref().map(|(row, level)| {
             json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.stock_level_sku, "stock_level": level})
         });
-        let decision = if end.took_effect { "took effect" } else { "had no effect" };
+        let decision = if took_effect { "took effect" } else { "had no effect" };
         self.append_resolved(&change.key, &json!({"answered": decision, "keys": keys, "write": write}), at)
             .await?;
-        if let (true, Some((row, level))) = (end.took_effect, &level) {
+        if let (true, Some((row, level))) = (took_effect, &level) {
             self.stock_level_write_decide(ExchangeId(row.exchange_id), level, true, at).await?;
         }
         // The answer of a create would have brought its SKU.
-        for row in entry.iter().filter(|_| end.took_effect) {
+        for row in entry.iter().filter(|_| took_effect) {
             if let Ok(ChangeBody::Create(CreateBody { thing: CreatedThing::Product(sku), .. })) =
                 &row.content.body
             {
                 self.discovered_sku_created(ExchangeId(row.exchange_id), sku, at).await?;
             }
         }
-        let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, end.to, end.reason, end.detail);
+        let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, to, reason, detail);
         let moves: Vec<ChangeOutcome> = entry.iter().map(verdict).collect();
         self.outbox_transition(change.state, &moves, at).await?;
         self.adoption_end(change.id).await?;
         self.stock_level_writes_end_orphaned(at).await?;
-        Ok(ResolutionEffect { keys, state: end.to, next: end.detail.into() })
+        Ok(ResolutionEffect { keys, state: to, next: detail.into() })
     }
 
     /// Returns the changes of one stock level in one call with the state and reason of `change`.
@@ -229,33 +241,6 @@ impl WriteTransaction {
         self.fetch_optional(CHANGE_BY_KEY, (key,), "read a change").await
     }
 }
-
-#[derive(Clone, Copy)]
-struct DoubtEnd {
-    took_effect: bool,
-    to: ChangeState,
-    reason: Option<Reason>,
-    detail: &'static str,
-}
-
-const END_APPLIED: DoubtEnd = DoubtEnd {
-    took_effect: true,
-    to: ChangeState::Applied,
-    reason: None,
-    detail: "the operator decided that it took effect",
-};
-const END_FINISHED: DoubtEnd = DoubtEnd {
-    took_effect: true,
-    to: ChangeState::Cancelled,
-    reason: Some(Reason::Landed),
-    detail: "the operator decided that it took effect, so nothing is left to do",
-};
-const END_REQUEUED: DoubtEnd = DoubtEnd {
-    took_effect: false,
-    to: ChangeState::Pending,
-    reason: Some(Reason::NotLanded),
-    detail: "the operator decided that it had no effect, so it is planned again",
-};
 
 fn unknown_key() -> String {
     "there is no change with this key".into()

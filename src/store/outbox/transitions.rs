@@ -67,7 +67,8 @@ impl WriteTransaction {
         Ok(is_new)
     }
 
-    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
+    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped, and those
+    /// that stay in their state with the same reason and detail.
     ///
     /// The units that others took meanwhile are stored with the changes that took effect.
     pub async fn outbox_transition(
@@ -98,6 +99,8 @@ impl WriteTransaction {
                        theirs = m.value->>'theirs', state_changed_ms = $3, \
                        settled_at = CASE WHEN m.value->>'to' IN ('applied', 'rejected', 'cancelled') THEN $4 END \
                    FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2 \
+                     AND (state, reason, detail) IS DISTINCT FROM \
+                         (m.value->>'to', m.value->>'reason', m.value->>'detail') \
                    RETURNING id";
         let values = (json_rows(moves), from.as_str(), at, at.to_rfc3339());
         let moved = self.fetch_column(sql, values, "move changes").await?;
@@ -137,22 +140,6 @@ impl WriteTransaction {
         let sql = "SELECT count(*) > 0 FROM outbox JOIN json_each($1) m ON outbox.id = CAST(m.value->>'id' AS BIGINT) \
                    WHERE exchange_id = $2 AND state = 'sending'";
         self.fetch_value(sql, (json_rows(claims), exchange), "look for a claim").await
-    }
-
-    /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
-    pub async fn outbox_reason_update(
-        &mut self,
-        state: ChangeState,
-        notes: &[ChangeOutcome],
-        at: Timestamp,
-    ) -> Result<u64> {
-        let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
-                       detail = m.value->>'detail', state_changed_ms = $3 \
-                   FROM json_each($1) m WHERE outbox.id = CAST(m.value->>'id' AS BIGINT) AND state = $2 \
-                     AND (reason IS DISTINCT FROM m.value->>'reason' \
-                          OR detail IS DISTINCT FROM m.value->>'detail')";
-        let values = (json_rows(notes), state.as_str(), at);
-        self.execute_counting(sql, values, "store why changes wait").await
     }
 
     /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.

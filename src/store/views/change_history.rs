@@ -2,7 +2,7 @@
 
 use crate::model::{ChangeId, LineItemId, OrderId};
 use crate::store::engine::json_fields::rfc3339;
-use crate::store::journal::run::ExchangeRow;
+use crate::store::journal::run::{ExchangeRow, exchange_rows};
 use crate::store::outbox::in_doubt;
 use crate::store::{InDoubtRow, JournalEvent, Result, Store};
 use serde::Serialize;
@@ -58,9 +58,11 @@ impl Store {
 
     /// Returns the exchanges that carried a change, in order.
     pub(crate) async fn change_exchanges(&self, change: ChangeId) -> Result<Vec<ExchangeRow>> {
-        let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = $1 \
-                                              UNION SELECT exchange_id FROM outbox WHERE id = $1) ORDER BY id";
+        let sql = concat!(
+            exchange_rows!(),
+            " WHERE e.id IN (SELECT exchange_id FROM change_transition WHERE change_id = $1 \
+                             UNION SELECT exchange_id FROM outbox WHERE id = $1) ORDER BY e.id"
+        );
         self.fetch_all(sql, (change.0,), "read the exchanges of a change").await
     }
 

@@ -5,8 +5,9 @@
 
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
+use crate::store::journal::run::exchange_rows;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{JobHealthRow, MismatchRow, PauseRow, QuarantineRow, Result, Store};
+use crate::store::{ExchangeRow, JobHealthRow, MismatchRow, PauseRow, QuarantineRow, Result, Store};
 use sqlx_macros::FromRow;
 use std::time::Duration;
 
@@ -36,9 +37,9 @@ pub struct HealthRows {
     /// Rejected changes that are not acknowledged.
     pub(crate) rejected: Option<RejectedRow>,
     /// Last calls of any operation, newest first.
-    pub(crate) calls: Vec<CallRow>,
+    pub(crate) calls: Vec<ExchangeRow>,
     /// Last calls that write, newest first.
-    pub(crate) writes: Vec<CallRow>,
+    pub(crate) writes: Vec<ExchangeRow>,
     /// Last finished runs of `push`, newest first.
     pub(crate) pushes: Vec<EndedRunRow>,
     /// Records that no poll could read.
@@ -100,19 +101,6 @@ pub(crate) struct RejectedRow {
     pub detail: Option<String>,
     /// Time at which the oldest was rejected, in milliseconds since 1970.
     pub since_ms: i64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub(crate) struct CallRow {
-    /// Operation, as the interface lists it.
-    pub operation: String,
-    pub verdict: String,
-    /// HTTP status, if an answer came.
-    pub status: Option<i64>,
-    /// Message of the platform, or the reason for the missing answer.
-    pub message: Option<String>,
-    /// Time of sending, in milliseconds since 1970.
-    pub sent_ms: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
@@ -260,7 +248,7 @@ impl Store {
             away: self.standbys_away().await?,
             restore: self.fetch_optional(RESTORE, (), "read the restore that is not released").await?,
             rejected: self.fetch_optional(REJECTED, (), "read the rejected changes").await?,
-            writes: self.health_calls(now, "operation IN (SELECT atom FROM json_each($3))").await?,
+            writes: self.health_calls(now, "e.operation IN (SELECT atom FROM json_each($3))").await?,
             pushes: self.fetch_all(PUSHES, (JUDGED_MAX,), "read the last runs of push").await?,
             unreadable: self.fetch_all(UNREADABLE, (parked_since.0,), "read the unreadable records").await?,
             quarantined: self.quarantine_list().await?,
@@ -299,10 +287,11 @@ impl Store {
     }
 
     /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
-    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>> {
+    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<ExchangeRow>> {
         let sql = format!(
-            "SELECT operation, verdict, status, message, sent_ms FROM exchange \
-             WHERE sent_ms >= $1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT $2"
+            "{} WHERE e.sent_ms >= $1 AND {which} AND e.verdict <> 'interrupted' \
+             ORDER BY e.sent_ms DESC, e.id DESC LIMIT $2",
+            exchange_rows!()
         );
         let writes = Operation::ALL.iter().filter(|operation| operation.effect() == CallEffect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();

@@ -5,6 +5,7 @@
 
 use crate::model::{OrderId, case_key};
 use crate::store::engine::lossy_text::LossyText;
+use crate::store::journal::run::exchange_rows;
 use crate::store::{ExchangeRow, Result, Store};
 use sqlx::AssertSqlSafe;
 use sqlx_macros::FromRow;
@@ -195,11 +196,10 @@ impl Store {
             None => "e.id >= $6",
         };
         let sql = format!(
-            "SELECT e.id, e.operation, e.target, e.lane, e.sent_ms, e.answered_ms, e.verdict, e.status, e.message, \
-                    e.parked FROM exchange e \
-             WHERE e.id < $1 AND e.operation = coalesce(CAST($2 AS TEXT), e.operation) \
+            "{} WHERE e.id < $1 AND e.operation = coalesce(CAST($2 AS TEXT), e.operation) \
                AND coalesce(e.verdict, '') = coalesce(CAST($3 AS TEXT), e.verdict, '') AND {is_searched} \
-             ORDER BY e.id DESC LIMIT CAST($4 AS BIGINT)"
+             ORDER BY e.id DESC LIMIT CAST($4 AS BIGINT)",
+            exchange_rows!()
         );
         let from = before.saturating_sub(SEARCHED_POSITIONS);
         let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku, from);
