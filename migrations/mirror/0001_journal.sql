@@ -93,19 +93,12 @@ CREATE TABLE exchange (
 CREATE TABLE parked (
     exchange_id INTEGER NOT NULL REFERENCES exchange (id),
     record INTEGER NOT NULL, -- index in the answer
+    -- The SKU, or the id of the order, line or shipment, as far as it was readable. Operators find the record at the
+    -- platform by it.
+    subject TEXT,
     why TEXT NOT NULL,
     raw TEXT NOT NULL,
     PRIMARY KEY (exchange_id, record, why)
-) STRICT, WITHOUT ROWID;
-
--- The name of a parked record: its SKU, or the id of its order, line or shipment, as far as it was readable.
--- Operators find the record at the platform by that name. It is no fact; a replay comes to the same mirror
--- without it.
-CREATE TABLE parked_subject (
-    exchange_id INTEGER NOT NULL,
-    record INTEGER NOT NULL,
-    subject TEXT NOT NULL,
-    PRIMARY KEY (exchange_id, record)
 ) STRICT, WITHOUT ROWID;
 
 -- Decisions that change facts or delivery, written before their effect: brakes released, changes resolved.

@@ -171,8 +171,7 @@ CREATE TABLE listing_template (
 CREATE TABLE kit (
     product_id INTEGER PRIMARY KEY, -- the platform's id
     exchange_id INTEGER NOT NULL,
-    observed_ms INTEGER NOT NULL,
-    is_complete BOOLEAN NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (FALSE, TRUE))
+    observed_ms INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE kit_component (
@@ -224,9 +223,7 @@ CREATE TABLE allocation_read (
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
     is_found BOOLEAN NOT NULL CONSTRAINT allocation_read_is_found CHECK (is_found IN (FALSE, TRUE)),
-    is_complete BOOLEAN NOT NULL CONSTRAINT allocation_read_is_complete CHECK (is_complete IN (FALSE, TRUE)),
-    PRIMARY KEY (order_id, line_item_id),
-    CONSTRAINT allocation_read_nothing CHECK (is_found OR NOT is_complete)
+    PRIMARY KEY (order_id, line_item_id)
 ) STRICT, WITHOUT ROWID;
 
 -- The share of one warehouse in an order line; for a kit, in each of its components. The index in the answer
@@ -251,7 +248,6 @@ CREATE TABLE shipment (
     warehouse_id INTEGER,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_complete BOOLEAN NOT NULL CONSTRAINT shipment_is_complete CHECK (is_complete IN (FALSE, TRUE)),
     changed_ms INTEGER             -- when an item last changed
 ) STRICT;
 
@@ -401,14 +397,13 @@ SELECT i.shipment_id, i.item_id, s.order_id, i.line_item_id, i.sku, i.quantity, 
 FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id
 WHERE i.missing_since_ms IS NULL;
 
--- The progress of each shipment. Without a complete list of its items a shipment counts as neither shipped
--- nor confirmed.
+-- The progress of each shipment. Without a known item a shipment counts as neither shipped nor confirmed.
 CREATE VIEW shipment_progress (shipment_id, order_id, is_cancelled, is_shipped, is_confirmed) AS
 SELECT s.id, s.order_id, coalesce(lower(s.status) IN ('cancelled', 'c'), FALSE),
-       s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
+       EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
            AND NOT EXISTS (SELECT 1 FROM shipment_item i
                            WHERE i.shipment_id = s.id AND i.is_shipped IS NOT TRUE),
-       s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
+       EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
            AND NOT EXISTS (SELECT 1 FROM shipment_item i
                            WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT TRUE)
 FROM shipment s;

@@ -24,14 +24,6 @@ CREATE TABLE limiter_state (
     state TEXT NOT NULL CONSTRAINT limiter_state_json CHECK (json_valid(state))
 ) STRICT;
 
--- The measured number of SKUs of a balances call. `configured` is the value of the configuration it started
--- from.
-CREATE TABLE page_size (
-    id INTEGER PRIMARY KEY CONSTRAINT page_size_single CHECK (id = 1),
-    configured INTEGER NOT NULL CONSTRAINT page_size_configured CHECK (configured > 0),
-    size INTEGER NOT NULL CONSTRAINT page_size_size CHECK (size > 0)
-) STRICT;
-
 -- The schedule of each job. `interval_ms` is the longest gap of its schedule.
 CREATE TABLE job_state (
     job TEXT PRIMARY KEY,

@@ -1,11 +1,13 @@
--- The rights of programs on the tables that exist now, if their group exists. `tallyd schema` prints the same
--- grants (src/store/engine/rights.rs). A migration that makes one of these tables or views again grants again.
+-- The rights of programs on the tables, if the tables and the group of the programs exist. The first start of the daemon
+-- and `tallyd schema` use this text, because either may come first. A migration that makes one of these tables or views
+-- again grants again.
 
 DO $$
 DECLARE
     grants TEXT;
 BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = current_schema() || '_programs') THEN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = current_schema() || '_programs')
+       AND to_regclass('outbox') IS NOT NULL THEN
         FOREACH grants IN ARRAY ARRAY[
             'SELECT ON stock, order_line, shipment_item, open_conflict, job_health, outbox, tracked_sku, tracked_order',
             'INSERT (key, kind, body, priority) ON outbox',

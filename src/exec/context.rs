@@ -11,6 +11,7 @@ use crate::reconcile::{CountPolicy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
@@ -41,6 +42,8 @@ pub struct JobContext {
     /// Recent failures by entry ([`super::quarantine`]).
     pub(crate) entry_failures: Arc<SyncMutex<EntryFailures>>,
     start_budget: Arc<SyncMutex<StartBudget>>,
+    /// SKUs of a balances call, as proved since the start; 0: none was proved under these settings.
+    pub(crate) proved_page_skus: Arc<AtomicUsize>,
     /// Time for which a commit is tried again.
     pub(crate) commit_patience: Duration,
 }
@@ -130,6 +133,7 @@ impl JobContext {
             job_locks: Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect()),
             entry_failures: Arc::default(),
             start_budget: Arc::default(),
+            proved_page_skus: Arc::default(),
             commit_patience: Duration::MAX,
         }
     }
@@ -146,7 +150,18 @@ impl JobContext {
 
     /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
     pub fn reconfigure(&self, settings: JobSettings) {
+        if self.settings().skus_per_call != settings.skus_per_call {
+            self.proved_page_skus.store(0, Ordering::Relaxed);
+        }
         *self.settings.write().expect("no code panics while it holds the settings") = Arc::new(settings);
+    }
+
+    /// Returns the page size of balances that was proved, or else the configured one.
+    pub(crate) fn page_skus(&self) -> usize {
+        match self.proved_page_skus.load(Ordering::Relaxed) {
+            0 => self.settings().skus_per_call,
+            proved => proved,
+        }
     }
 
     /// Stops the jobs: waits for reservations and pauses between attempts end at once.

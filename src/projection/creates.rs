@@ -43,7 +43,6 @@ pub(crate) async fn project_created_shipments(
             status: made.status().map(str::to_owned),
             warehouse_id: made.fulfillment_warehouse_id,
             items: made.items.iter().map(shipment_item_row).collect(),
-            is_complete: !made.items.is_empty(),
         };
         write.mirror_shipment(exchange_id, observed_at, &fact).await?;
     }

@@ -80,7 +80,7 @@ impl SettleRun<'_> {
         if let InDoubtRequest::Create { create, .. } = &case.request
             && let CreatedThing::Product(sku) = &create.thing
         {
-            write.discovered_sku_created(case.exchange, sku, now).await?;
+            write.tracked_sku_add(std::slice::from_ref(sku)).await?;
         }
         if let InDoubtRequest::Update(claim) = &case.request {
             write.quarantine_lift(Operation::UpdateProduct, &claim.sku).await?;

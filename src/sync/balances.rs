@@ -21,8 +21,9 @@ use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
 use crate::reconcile::isolation::SuspectQueue;
-use crate::store::{Durability, StalestProgress};
+use crate::store::StalestProgress;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
 use tokio::task::JoinSet;
 
 const READ_OPERATION: Operation = Operation::GetProductBalances;
@@ -41,7 +42,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     let recorded = reading.await_recordings(0).await;
     let gave_up = read?;
     recorded?;
-    reading.store_page_size().await?;
+    context.proved_page_skus.store(reading.page_size.get(), Ordering::Relaxed);
     let lacks =
         || reading.lacks_only_known.then(|| "the platform does not return the only known SKU".to_owned());
     reading.run_report(gave_up.or_else(lacks))
@@ -56,8 +57,6 @@ struct BalancesPass<'a> {
     /// Position of the start: SKUs last read before it are due.
     start_position: Position,
     page_size: PageSize,
-    /// Configured page size, and the size proved before this run.
-    initial_size: (usize, Option<usize>),
     failed_pages: SuspectQueue<Sku>,
     isolated: VecDeque<Sku>,
     quarantine: Quarantine<'a>,
@@ -93,8 +92,6 @@ enum PageOrigin {
 
 impl<'a> BalancesPass<'a> {
     async fn load(context: &'a JobContext, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
-        let configured = context.settings().skus_per_call;
-        let proved = context.store.page_size(configured).await?;
         let quarantine = context.quarantine().await?;
         let (isolated, queue): (VecDeque<Sku>, VecDeque<Sku>) =
             only.iter().cloned().partition(|sku| quarantine.contains(READ_OPERATION, sku.as_str()));
@@ -104,8 +101,7 @@ impl<'a> BalancesPass<'a> {
             queue: queue.into(),
             tracked: only.is_empty().then(StalestProgress::default),
             start_position: context.store.journal_position().await?,
-            page_size: PageSize::new(configured, proved),
-            initial_size: (configured, proved),
+            page_size: PageSize::new(context.settings().skus_per_call, context.page_skus()),
             failed_pages: SuspectQueue::default(),
             isolated,
             quarantine,
@@ -212,17 +208,6 @@ impl<'a> BalancesPass<'a> {
             Ok((page, read))
         });
         filled
-    }
-
-    /// Stores the page size if it changed, so that it survives a restart.
-    async fn store_page_size(&self) -> Result<(), JobError> {
-        let (configured, proved) = self.initial_size;
-        if self.page_size.get() == proved.unwrap_or(configured) {
-            return Ok(());
-        }
-        let mut write = self.context.store.begin_write(Durability::Normal).await?;
-        write.page_size_store(configured, self.page_size.get()).await?;
-        Ok(write.commit().await?)
     }
 
     /// Waits until at most `pages` are being recorded. Counts the results of the others.

@@ -1,4 +1,4 @@
-//! Adaptive number of SKUs per balances call, kept over restarts. Pure.
+//! Adaptive number of SKUs per balances call, kept between the runs of a process. Pure.
 //!
 //! The platform documents no limit. The size doubles after a full page that worked and halves after a
 //! failure. A size that failed is tried again only after [`RETRY_AFTER_PAGES`] pages in a row, because
@@ -21,15 +21,10 @@ pub(super) struct PageSize {
 }
 
 impl PageSize {
-    /// Starts with the proved size, or else with the configured one.
-    pub(super) fn new(configured: usize, proved: Option<usize>) -> Self {
+    /// Starts with a size, the proved one or else the configured one.
+    pub(super) fn new(configured: usize, size: usize) -> Self {
         let most = PAGE_MAX.max(configured);
-        Self {
-            size: proved.unwrap_or(configured).clamp(1, most),
-            max_size: most,
-            failed: None,
-            consecutive_pages: 0,
-        }
+        Self { size: size.clamp(1, most), max_size: most, failed: None, consecutive_pages: 0 }
     }
 
     pub(super) fn get(self) -> usize {
@@ -61,19 +56,19 @@ mod tests {
 
     #[test]
     fn it_grows_while_pages_work_and_stops_at_its_most() {
-        let mut size = PageSize::new(200, None);
+        let mut size = PageSize::new(200, 200);
         let sizes = [(); 5].map(|()| {
             size.record_success(true);
             size.get()
         });
         assert_eq!(sizes, [400, 800, 1000, 1000, 1000]);
         size.record_success(false);
-        assert_eq!(PageSize::new(200, Some(800)).get(), 800, "remembered");
+        assert_eq!(PageSize::new(200, 800).get(), 800, "remembered");
     }
 
     #[test]
     fn a_size_that_failed_is_not_tried_at_every_other_page() {
-        let mut size = PageSize::new(200, None);
+        let mut size = PageSize::new(200, 200);
         size.record_failure();
         assert_eq!(size.get(), 100);
         for _ in 1..RETRY_AFTER_PAGES {
@@ -88,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_page_that_was_not_full_says_nothing_of_larger_ones() {
-        let mut size = PageSize::new(40, None);
+        let mut size = PageSize::new(40, 40);
         size.record_success(false);
         assert_eq!(size.get(), 40);
     }

@@ -49,11 +49,9 @@ pub(crate) async fn read_named_orders(context: &JobContext) -> Result<Option<Fin
 
 /// Returns the SKUs that were read longest ago, up to [`PAGES_MAX`] pages, without the quarantined ones.
 async fn stalest_skus(context: &JobContext) -> Result<Vec<Sku>, StoreError> {
-    let configured = context.settings().skus_per_call;
-    let size = context.store.page_size(configured).await?.unwrap_or(configured);
     let (quarantine, operation) = (context.quarantine().await?, Operation::GetProductBalances);
     let (mut progress, before) = (StalestProgress::default(), context.store.journal_position().await?);
-    let most = u32::try_from(size.saturating_mul(PAGES_MAX)).unwrap_or(u32::MAX);
+    let most = u32::try_from(context.page_skus().saturating_mul(PAGES_MAX)).unwrap_or(u32::MAX);
     let stalest = context.store.tracked_sku_stalest(before, &mut progress, most).await?;
     let skus = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
     Ok(skus.filter(|sku| !quarantine.contains(operation, sku.as_str())).collect())

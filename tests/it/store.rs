@@ -549,9 +549,6 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ),
         ("product_lack", "INSERT INTO product (sku, case_key, lack) VALUES ('x', 'x', 'gone')"),
         ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
-        ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
-        ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),
-        ("page_size_size", "INSERT INTO page_size VALUES (1, 200, 0)"),
         ("limiter_state_single", "INSERT INTO limiter_state VALUES (2, '{}')"),
         ("limiter_state_json", "INSERT INTO limiter_state VALUES (1, '{')"),
         ("job_state_enabled", "INSERT INTO job_state (job, enabled, since_ms) VALUES ('push', 2, 1)"),
@@ -591,10 +588,6 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, FALSE)"),
         ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
-        (
-            "shipment_is_complete",
-            "INSERT INTO shipment (id, exchange_id, observed_ms, is_complete) VALUES (1, 1, 1, 2)",
-        ),
         (
             "shipment_line_is_shipped",
             "INSERT INTO shipment_line (shipment_id, item_id, quantity, is_shipped, exchange_id) VALUES (1, 1, 1, 2, 1)",
@@ -646,13 +639,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("supplier_is_active", "INSERT INTO supplier (id, is_active, exchange_id) VALUES (1, 2, 1)"),
         ("storefront_is_active", "INSERT INTO storefront (id, is_active, exchange_id) VALUES (1, 2, 1)"),
         ("storefront_properties", "INSERT INTO storefront (id, properties, exchange_id) VALUES (1, '{', 1)"),
-        (
-            "kit_is_complete",
-            "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete) VALUES (1, 1, 1, 2)",
-        ),
-        ("allocation_read_is_found", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 2, 1)"),
-        ("allocation_read_is_complete", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 1, 2)"),
-        ("allocation_read_nothing", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, FALSE, TRUE)"),
+        ("allocation_read_is_found", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 2)"),
         ("report_month_report", "INSERT INTO report_month VALUES ('x', 2026, 1, '[]', FALSE, 1, 1)"),
         (
             "report_month_month",
@@ -1142,7 +1129,7 @@ async fn each_reason_is_cut_where_it_is_stored() {
     for reason in [
         "message FROM exchange",
         "why FROM parked",
-        "subject FROM parked_subject",
+        "subject FROM parked",
         "why FROM quarantine",
         "summary FROM run",
         "what FROM brake_trip",
@@ -1181,8 +1168,7 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
     let item = |quantity: i64| json!({"item_id": 1, "line_item_id": 1, "quantity": quantity});
     let items = vec![item(1), item(2)];
     let (order_id, number, status, warehouse_id) = (None, None, None, None);
-    let shipment =
-        ShipmentFact { id: 1.into(), order_id, number, status, warehouse_id, items, is_complete: true };
+    let shipment = ShipmentFact { id: 1.into(), order_id, number, status, warehouse_id, items };
     write.mirror_shipment(id, at, &shipment).await.unwrap();
     let month = Month::new(2026, 1).unwrap();
     let months = [1, 2].map(|figure| (month, json!({"total_profit": figure})));

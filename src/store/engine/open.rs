@@ -367,7 +367,7 @@ pub(super) mod tests {
     /// Writes more pages than the test's limit allows.
     async fn fill(store: &Store) -> Result<()> {
         let mut write = store.begin_write(Durability::Full).await?;
-        let big = "INSERT INTO parked VALUES (1, 1, 'x', hex(zeroblob(100000)))";
+        let big = "INSERT INTO parked VALUES (1, 1, NULL, 'x', hex(zeroblob(100000)))";
         write.tx.run(big).await.context("fill the disk")?;
         write.commit().await
     }

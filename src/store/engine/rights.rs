@@ -1,11 +1,13 @@
 //! Roles of an account's schema and their rights, as SQL for `psql`.
 //!
-//! The grants on tables stand in `migrations/postgres/0009_rights.sql` too, because no table exists before
-//! the first start. `programs_have_the_same_rights_whichever_comes_first` compares both. Default privileges
+//! The grants on tables are those of a migration, because no table exists before the first start. Default privileges
 //! would grant rights on every table.
 
 use super::postgres_database::PostgresDatabase;
 use sqlx::postgres::PgConnectOptions;
+
+/// SQL: the rights of the programs, where the tables exist.
+const RIGHTS: &str = include_str!("../../../migrations/postgres/0009_rights.sql");
 
 impl PostgresDatabase {
     /// Returns the SQL that creates the owner, the schema and the group of its programs with its rights.
@@ -33,19 +35,8 @@ CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {owner};
 {create_group}
 GRANT USAGE ON SCHEMA {schema} TO {group};
 
--- The first start of the daemon makes the tables, and grants the same if the group exists.
-DO $$
-BEGIN
-    IF to_regclass('{schema}.outbox') IS NOT NULL THEN
-        GRANT SELECT ON {schema}.stock, {schema}.order_line, {schema}.shipment_item, {schema}.open_conflict,
-            {schema}.job_health, {schema}.outbox, {schema}.tracked_sku, {schema}.tracked_order TO {group};
-        GRANT INSERT (key, kind, body, priority) ON {schema}.outbox TO {group};
-        GRANT INSERT (sku), DELETE ON {schema}.tracked_sku TO {group};
-        GRANT INSERT (order_id), DELETE ON {schema}.tracked_order TO {group};
-    END IF;
-END
-$$;
-"#
+SET search_path = {schema};
+{RIGHTS}"#
         ))
     }
 }

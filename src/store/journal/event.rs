@@ -7,9 +7,8 @@
 use crate::model::{Position, Timestamp};
 use crate::store::engine::json_fields::{json_text, rfc3339};
 use crate::store::mirror::balances::history::HISTORY_PRUNED;
-use crate::store::mirror::platform_lists::{LIST_COMPLETE, LIST_MISSING};
+use crate::store::mirror::platform_lists::LIST_MISSING;
 use crate::store::mirror::stock_level_writes::{WRITE_ENDED, WRITE_TOOK_EFFECT};
-use crate::store::mirror::tracked_skus::SKU_DISCOVERED;
 use crate::store::{Result, Store, WriteTransaction};
 use serde::Serialize;
 use sqlx_macros::FromRow;
@@ -89,10 +88,9 @@ impl WriteTransaction {
     ) -> Result<()> {
         let detail = detail.unwrap_or("null");
         match kind {
-            LIST_MISSING | LIST_COMPLETE => self.apply_list_event(kind, subject, detail, at).await,
+            LIST_MISSING => self.apply_list_event(subject, detail, at).await,
             WRITE_TOOK_EFFECT | WRITE_ENDED => self.apply_write_event(kind, detail, position).await,
             HISTORY_PRUNED => self.apply_history_event(detail).await,
-            SKU_DISCOVERED => self.apply_discovered_sku_event(subject, detail).await,
             _ => Ok(()),
         }
     }

@@ -189,14 +189,12 @@ impl WriteTransaction {
         subject: Option<&str>,
     ) -> Result<()> {
         let record = i64::try_from(record).unwrap_or(i64::MAX);
-        let sql = "INSERT INTO parked (exchange_id, record, why, raw) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-        self.execute(sql, (id.0, record, cut_reason(why), raw), "park a record").await?;
-        let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = $1";
-        self.execute(sql, (id.0,), "count a parked record").await?;
-        let Some(subject) = subject else { return Ok(()) };
-        let sql = "INSERT INTO parked_subject (exchange_id, record, subject) VALUES ($1, $2, $3) \
+        let sql = "INSERT INTO parked (exchange_id, record, subject, why, raw) VALUES ($1, $2, $3, $4, $5) \
                    ON CONFLICT DO NOTHING";
-        self.execute(sql, (id.0, record, cut_reason(subject)), "name a parked record").await
+        let values = (id, record, subject.map(cut_reason), cut_reason(why), raw);
+        self.execute(sql, values, "park a record").await?;
+        let sql = "UPDATE exchange SET parked = parked + 1 WHERE id = $1";
+        self.execute(sql, (id,), "count a parked record").await
     }
 
     pub(crate) async fn limiter_state_store(&mut self, state: &str) -> Result<()> {

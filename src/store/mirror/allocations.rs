@@ -37,13 +37,13 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records the allocations of a line, objects with the table's columns as keys, with true if they are all.
+    /// Records the allocations of a line, objects with the table's columns as keys.
     /// `None`: the platform has no such order (404).
     pub(crate) async fn mirror_allocations<T: Serialize>(
         &mut self,
         (exchange, observed_at): (ExchangeId, Timestamp),
         (order, line): (OrderId, LineItemId),
-        found: Option<(&[T], bool)>,
+        found: Option<&[T]>,
     ) -> Result<()> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = $1 AND line_item_id = $2";
         self.execute(sql, (order, line), "clear the allocation of a line").await?;
@@ -54,15 +54,14 @@ impl WriteTransaction {
                           CAST(value->>'product_id' AS BIGINT), value->>'sku', \
                           CAST(value->>'warehouse_id' AS BIGINT), CAST(value->>'quantity' AS BIGINT) \
                    FROM json_each($1)";
-        let rows = json_rows(found.map_or(&[][..], |(allocations, _)| allocations));
+        let rows = json_rows(found.unwrap_or_default());
         self.execute(sql, (rows, order, line), "record the allocation of a line").await?;
         let sql = "INSERT INTO allocation_read \
-                       (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
-                   VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
+                       (order_id, line_item_id, exchange_id, observed_ms, is_found) \
+                   VALUES ($1, $2, $3, $4, $5) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
-                       is_found = excluded.is_found, is_complete = excluded.is_complete";
-        let is_complete = found.is_some_and(|(_, is_complete)| is_complete);
-        let values = (order, line, exchange, observed_at, found.is_some(), is_complete);
+                       is_found = excluded.is_found";
+        let values = (order, line, exchange, observed_at, found.is_some());
         self.execute(sql, values, "record that the allocation of a line was requested").await
     }
 }

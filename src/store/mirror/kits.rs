@@ -102,10 +102,10 @@ impl WriteTransaction {
             let values = (json_rows(components), kit, observed_at);
             changed += self.execute_counting(sql, values, "mark the missing components of a kit").await?;
         }
-        let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete) VALUES ($1, $2, $3, $4) \
+        let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms) VALUES ($1, $2, $3) \
                    ON CONFLICT (product_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
-                       observed_ms = excluded.observed_ms, is_complete = excluded.is_complete";
-        self.execute(sql, (kit, exchange, observed_at, is_complete), "record a kit").await?;
+                       observed_ms = excluded.observed_ms";
+        self.execute(sql, (kit, exchange, observed_at), "record a kit").await?;
         if !components.is_empty() {
             let sql = "UPDATE product SET type = 'Kit' WHERE product_id = $1";
             self.execute(sql, (kit,), "record that a product is a kit").await?;

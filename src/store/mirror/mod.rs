@@ -4,7 +4,6 @@ pub(super) mod allocations;
 pub(super) mod balances;
 pub(super) mod kits;
 pub(super) mod orders;
-pub(super) mod page_size;
 pub(super) mod platform_lists;
 pub(super) mod products;
 pub(super) mod readback;

@@ -12,8 +12,6 @@ use sqlx::AssertSqlSafe;
 
 /// Event of records that a complete list no longer holds.
 pub(in crate::store) const LIST_MISSING: &str = "missing";
-/// Event of a shipment whose items are all known.
-pub(in crate::store) const LIST_COMPLETE: &str = "complete";
 
 /// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,39 +254,23 @@ impl WriteTransaction {
         if !missing.is_empty() {
             self.fact_decide(at, LIST_MISSING, &list.event_subject(), Some(&json_rows(&missing))).await?;
         }
-        if let PlatformList::ShipmentItems(shipment) = list {
-            let sql = "SELECT is_complete FROM shipment WHERE id = $1";
-            let is_complete: Vec<bool> = self.fetch_column(sql, (shipment,), "read a shipment").await?;
-            if is_complete == [false] {
-                self.fact_decide(at, LIST_COMPLETE, &list.event_subject(), None).await?;
-            }
-        }
         Ok(missing.len() as u64)
     }
 
-    /// Applies an event of a list.
+    /// Applies the event [`LIST_MISSING`].
     pub(in crate::store) async fn apply_list_event(
         &mut self,
-        kind: &str,
         subject: &str,
         detail: &str,
         at: Timestamp,
     ) -> Result<()> {
-        match (PlatformList::from_subject(subject), kind) {
-            (Some(list), LIST_MISSING) => {
-                let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
-                let sql = format!(
-                    "UPDATE {table} SET missing_since_ms = $3 \
-                     WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"
-                );
-                let values = (owner, detail, at.0);
-                self.execute(AssertSqlSafe(sql), values, "mark the missing records of a list").await
-            }
-            (Some(PlatformList::ShipmentItems(shipment)), _) => {
-                let sql = "UPDATE shipment SET is_complete = TRUE WHERE id = $1";
-                self.execute(sql, (shipment.0,), "record that all items of a shipment are known").await
-            }
-            _ => Err(StoreError::UnknownValue("an event of a list", subject.to_owned())),
-        }
+        let list = PlatformList::from_subject(subject)
+            .ok_or_else(|| StoreError::UnknownValue("an event of a list", subject.to_owned()))?;
+        let (id, ListTable { table, scope, owner, .. }) = (list.id_column(), list.list_table());
+        let sql = format!(
+            "UPDATE {table} SET missing_since_ms = $3 \
+             WHERE {scope} AND {id} IN (SELECT CAST(atom AS BIGINT) FROM json_each($2))"
+        );
+        self.execute(AssertSqlSafe(sql), (owner, detail, at.0), "mark the missing records of a list").await
     }
 }

@@ -23,8 +23,6 @@ pub(crate) struct ShipmentFact {
     pub warehouse_id: Option<WarehouseId>,
     /// JSON objects with the columns of the items' table as keys.
     pub items: Vec<Value>,
-    /// True if `items` holds all items of the shipment.
-    pub is_complete: bool,
 }
 
 impl Store {
@@ -49,12 +47,12 @@ impl Store {
         self.fetch_column(sql, values, "find the open shipments").await
     }
 
-    /// Returns a shipment's stored items for a preview; `None`: they were never all read. A push reads the
+    /// Returns a shipment's stored items for a preview; `None`: they were never read. A push reads the
     /// shipment again just before it sends.
     pub(crate) async fn shipment_cached_items(&self, shipment: ShipmentId) -> Result<Option<Vec<ItemFact>>> {
         let sql = "SELECT i.item_id, i.line_item_id, coalesce(i.is_shipped, FALSE), i.tracking_number \
-                   FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id \
-                   WHERE s.id = $1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
+                   FROM shipment_line i \
+                   WHERE i.shipment_id = $1 AND i.missing_since_ms IS NULL ORDER BY i.item_id";
         let rows = self.fetch_all(sql, (shipment,), "read the items of a shipment").await?;
         let item = |(item_id, line_item_id, is_shipped, tracking_number)| ItemFact {
             item_id,
@@ -89,11 +87,11 @@ impl WriteTransaction {
         let rows = json_rows(items);
         self.shipment_items_age(shipment, &rows).await?;
         let changed = self.mirror_list(PlatformList::ShipmentItems(shipment), exchange, items).await?;
-        let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
+        let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms) \
                    SELECT $2, (SELECT order_id FROM order_line_item \
                                WHERE line_item_id IN ( \
                                    SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1)) LIMIT 1), \
-                          $3, $4, $4, FALSE \
+                          $3, $4, $4 \
                    WHERE json_array_length($1) > 0 OR EXISTS (SELECT 1 FROM shipment WHERE id = $2) \
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(shipment.order_id, excluded.order_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
@@ -112,16 +110,15 @@ impl WriteTransaction {
         fact: &ShipmentFact,
     ) -> Result<()> {
         self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
-        let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
-                       is_complete) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+        let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7) \
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, shipment.order_id), \
                        number = coalesce(excluded.number, shipment.number), \
                        status = coalesce(excluded.status, shipment.status), \
                        warehouse_id = coalesce(excluded.warehouse_id, shipment.warehouse_id), \
-                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
-                       is_complete = excluded.is_complete";
-        let ShipmentFact { id, order_id, number, status, warehouse_id, is_complete, .. } = fact;
-        let values = (id, order_id, number, status, warehouse_id, exchange, observed_at, is_complete);
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms";
+        let ShipmentFact { id, order_id, number, status, warehouse_id, .. } = fact;
+        let values = (id, order_id, number, status, warehouse_id, exchange, observed_at);
         self.execute(sql, values, "record a shipment").await?;
         self.mirror_list(PlatformList::ShipmentItems(fact.id), exchange, &fact.items).await.map(drop)
     }

@@ -3,14 +3,11 @@
 //! The platform lists none, so people and programs name them; more are discovered in answers.
 
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, Position, Sku, Timestamp};
+use crate::model::{ExchangeId, Position, Sku};
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
 use sqlx::types::Json;
-
-/// Event of a SKU whose product a create in doubt proved to have created.
-pub(in crate::store) const SKU_DISCOVERED: &str = "sku.discovered";
 
 /// Number of SKUs per query in a full listing; between queries other reads can use the connection. The view `stock`
 /// scans all pending changes each time.
@@ -144,27 +141,5 @@ impl WriteTransaction {
     pub(crate) async fn discovered_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64> {
         let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT atom, $2 FROM json_each($1)";
         self.execute_counting(sql, (json_rows(skus), exchange.0), "record discovered SKUs").await
-    }
-
-    /// Records the SKU of a product that a create in doubt created.
-    pub(crate) async fn discovered_sku_created(
-        &mut self,
-        exchange: ExchangeId,
-        sku: &Sku,
-        at: Timestamp,
-    ) -> Result<()> {
-        let detail = serde_json::json!({"exchange_id": exchange.0}).to_string();
-        self.fact_decide(at, SKU_DISCOVERED, sku.as_str(), Some(&detail)).await
-    }
-
-    /// Applies the event [`SKU_DISCOVERED`].
-    pub(in crate::store) async fn apply_discovered_sku_event(
-        &mut self,
-        sku: &str,
-        detail: &str,
-    ) -> Result<()> {
-        let sql =
-            "INSERT INTO discovered_sku (sku, exchange_id) SELECT $1, CAST($2->>'exchange_id' AS BIGINT)";
-        self.execute(sql, (sku, detail), "record a created SKU").await
     }
 }

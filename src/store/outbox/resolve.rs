@@ -156,7 +156,7 @@ impl WriteTransaction {
             if let Ok(ChangeBody::Create(CreateBody { thing: CreatedThing::Product(sku), .. })) =
                 &row.content.body
             {
-                self.discovered_sku_created(ExchangeId(row.exchange_id), sku, at).await?;
+                self.tracked_sku_add(std::slice::from_ref(sku)).await?;
             }
         }
         let verdict = |row: &InDoubtRow| ChangeOutcome::new(row.id, to, reason, detail);

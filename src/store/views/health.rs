@@ -180,13 +180,12 @@ const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = '
 /// SQL: the records that at least two polls could not read, or that were not alone in their answer, and no poll has
 /// read since. Three in one answer are no odd record. A record is left out once an answer brought its SKU, or a
 /// later run of the whole job, `ok` or `partial`, passed without it.
-const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, \
+const UNREADABLE: &str = "WITH met AS (SELECT r.job, coalesce(p.subject, 'record ' || p.record) AS subject, \
                                    p.exchange_id, r.id AS run_id, e.sent_ms, \
                                    count(*) OVER (PARTITION BY p.exchange_id) AS beside, first_value(p.why) OVER ( \
-                                       PARTITION BY r.job, coalesce(n.subject, 'record ' || p.record) \
+                                       PARTITION BY r.job, coalesce(p.subject, 'record ' || p.record) \
                                        ORDER BY e.sent_ms, p.exchange_id, p.record, p.why) AS why \
                             FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
-                            LEFT JOIN parked_subject n ON n.exchange_id = p.exchange_id AND n.record = p.record \
                             WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= $1 \
                                                     ORDER BY sent_ms LIMIT 1) \
                               AND r.job NOT IN ('push', 'settle')), \

@@ -32,11 +32,9 @@ const MORE_ROWS: &str = "
     INSERT INTO request (kind, input, asked_at) VALUES ('keys', '{}', 'now'), ('keys', '{}', 'now');
     DELETE FROM request WHERE id = 2;
     INSERT INTO limiter_state VALUES (1, '{}');
-    INSERT INTO page_size VALUES (1, 100, 50);
     INSERT INTO quarantine VALUES ('read', 'Ä-1', 1, 2, 3, 'it fails');
     INSERT INTO untracked_sku VALUES ('Ä-2');
     INSERT INTO order_read_request (order_id) VALUES (4711);
-    INSERT INTO parked_subject VALUES (1, 2, 'Ä-1');
     INSERT INTO brake_trip (at_ms, what) VALUES (1, 'zeroing');
     INSERT INTO brake_trip_change VALUES (1, 1);
     INSERT INTO mismatch VALUES (1, 2, 3, 4, NULL, 5);

@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const LAST_VERSION: &str = "
     CREATE TEMP TABLE odd AS SELECT max(id) AS id FROM exchange
         WHERE operation = 'GET /api/Warehouses' AND verdict = 'accepted' AND NOT is_ignored;
-    INSERT INTO parked SELECT id, 0, 'there are no such warehouses', '{}' FROM odd;
+    INSERT INTO parked (exchange_id, record, why, raw) SELECT id, 0, 'there are no such warehouses', '{}' FROM odd;
     UPDATE exchange SET parked = 1 WHERE id = (SELECT id FROM odd);
     DELETE FROM warehouse WHERE id = (SELECT min(id) FROM warehouse);
     UPDATE session SET projection_version = 0";
