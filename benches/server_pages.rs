@@ -25,15 +25,10 @@ use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
-use tallyd::client::wire::{ProductBalance, decode_balances};
+use tallyd::client::wire::decode_balances;
 use tallyd::journal::{DigestedBody, ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody};
-use tallyd::model::{
-    ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, RunTrigger, Sku, Timestamp,
-};
-use tallyd::store::{
-    BalanceFact, BalancePage, DatabaseLock, Durability, PostgresDatabase, StockLevelFact, Store,
-    UnparsedAnswer,
-};
+use tallyd::model::{ExchangeId, JobKind, Lane, Moment, Operation, RunId, RunTrigger, Sku, Timestamp};
+use tallyd::store::{BalancePage, DatabaseLock, Durability, PostgresDatabase, Store, UnparsedAnswer};
 
 const PAGES: i64 = 60;
 const ROUNDS: i64 = 5;
@@ -131,7 +126,6 @@ impl Ours {
             assert!(write.read_batch_confirm(&unread).await.unwrap());
         } else {
             let decoded = decode_balances(&page.body).unwrap();
-            let products: Vec<BalanceFact<'_>> = decoded.records.into_iter().map(fact).collect();
             let packed = PackedBody::pack(&page.body).unwrap();
             ended.body = Some(DigestedBody { packed: Some(&packed), ..body });
             write = self.store.begin_write(Durability::Normal).await.unwrap();
@@ -140,7 +134,7 @@ impl Ours {
                 exchange_id: ExchangeId(id.0),
                 observed_at: sent_at,
                 requested: &page.skus,
-                products: &products,
+                products: &decoded.records,
                 unreadable: &[],
                 has_unnamed_record: false,
                 is_whole: true,
@@ -149,19 +143,6 @@ impl Ours {
         }
         write.outbox_fix_bases_and_commit(id, sent_at, 86_400_000).await.unwrap();
     }
-}
-
-fn fact(balance: ProductBalance<'_>) -> BalanceFact<'_> {
-    let levels = balance.warehouses.into_iter().map(|level| StockLevelFact {
-        warehouse_id: level.warehouse_id,
-        quantity: Quantity(level.quantity_on_hand),
-        warehouse_sku: level.warehouse_sku,
-        is_active: level.is_active,
-        include_in_sync: level.include_in_sync,
-    });
-    let stock_levels = levels.collect();
-    let (sku, product_id, upc) = (balance.sku, balance.id.map(|id| id.0), balance.upc);
-    BalanceFact { sku, product_id, upc, total: balance.quantity_on_hand, stock_levels, is_whole: true }
 }
 
 /// The hand-written ingest.

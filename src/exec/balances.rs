@@ -4,7 +4,7 @@ use super::call::AnsweredExchange;
 use super::{JobContext, JobError};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Sku, counted, time};
-use crate::projection::{balance_facts, project_balances, project_found_products};
+use crate::projection::{project_balances, project_found_products};
 use crate::reconcile::brake;
 use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
@@ -88,7 +88,6 @@ async fn store_balances(
     decoded: DecodedAnswer<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
     // Parsing and compression come before the write lock, because pages are written one after the other.
-    let decoded = balance_facts(decoded);
     answer.compress_body();
     let stored = async {
         let mut write = context.begin_recording(answer).await?;

@@ -135,7 +135,7 @@ async fn apply_read_answer(
 ) -> Result<(), ApplyError> {
     match request.operation {
         Operation::GetProductBalances => {
-            let page = projection::balance_facts(wire::decode_balances(body)?);
+            let page = wire::decode_balances(body)?;
             projection::project_balances(write, id, at, &request.skus()?, &page).await?;
         }
         Operation::GetProducts => {

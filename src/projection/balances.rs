@@ -2,10 +2,8 @@
 
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, ProductBalance};
-use crate::model::{ExchangeId, Quantity, Sku, Timestamp};
-use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, StockLevelFact, StoreError, WriteTransaction,
-};
+use crate::model::{ExchangeId, Sku, Timestamp};
+use crate::store::{BalancePage, BalancesRecorded, StoreError, WriteTransaction};
 use std::collections::BTreeSet;
 
 /// Records *Get product balances* and *Get products by SKU or UPC*.
@@ -14,7 +12,7 @@ pub(crate) async fn project_balances(
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     requested: &[Sku],
-    decoded: &DecodedAnswer<BalanceFact<'_>>,
+    decoded: &DecodedAnswer<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
     park_records(write, exchange_id, decoded).await?;
     let (products, is_whole) = (&decoded.records[..], decoded.parked.is_empty());
@@ -32,7 +30,7 @@ pub(crate) async fn project_balances(
 }
 
 /// Returns the SKUs of records parked as a whole. The flag is true if one of them has no readable SKU.
-fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
+fn unreadable_skus(decoded: &DecodedAnswer<ProductBalance<'_>>) -> (Vec<Sku>, bool) {
     if decoded.parked.is_empty() {
         return (Vec::new(), false);
     }
@@ -47,27 +45,4 @@ fn unreadable_skus(decoded: &DecodedAnswer<BalanceFact<'_>>) -> (Vec<Sku>, bool)
         }
     }
     (skus, hides)
-}
-
-pub(crate) fn balance_facts(decoded: DecodedAnswer<ProductBalance<'_>>) -> DecodedAnswer<BalanceFact<'_>> {
-    let DecodedAnswer { records, parked, page } = decoded;
-    DecodedAnswer { records: records.into_iter().map(balance_fact).collect(), parked, page }
-}
-
-fn balance_fact(balance: ProductBalance<'_>) -> BalanceFact<'_> {
-    let levels = balance.warehouses.into_iter().map(|level| StockLevelFact {
-        warehouse_id: level.warehouse_id,
-        quantity: Quantity(level.quantity_on_hand),
-        warehouse_sku: level.warehouse_sku,
-        is_active: level.is_active,
-        include_in_sync: level.include_in_sync,
-    });
-    BalanceFact {
-        sku: balance.sku,
-        product_id: balance.id.map(|id| id.0),
-        upc: balance.upc,
-        total: balance.quantity_on_hand,
-        stock_levels: levels.collect(),
-        is_whole: true,
-    }
 }

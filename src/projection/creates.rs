@@ -1,11 +1,12 @@
 //! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
-use super::kits::product_fact;
 use super::orders::shipment_item_row;
 use super::project_balances;
-use crate::client::wire::{self, DecodedAnswer, ProductWarehouse, Shipment, WriteAnswer};
-use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
-use crate::store::{BalanceFact, BalancePage, ShipmentFact, StockLevelFact, StoreError, WriteTransaction};
+use crate::client::wire::{
+    self, DecodedAnswer, ProductBalance, ProductWarehouse, Shipment, WarehouseBalance, WriteAnswer,
+};
+use crate::model::{ExchangeId, OrderId, Sku, Timestamp};
+use crate::store::{BalancePage, ShipmentFact, StoreError, WriteTransaction};
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
@@ -57,14 +58,14 @@ pub(crate) async fn project_product(
     observed_at: Timestamp,
     made: &wire::Product,
 ) -> Result<(), StoreError> {
-    let fact = BalanceFact {
+    let fact = ProductBalance {
+        id: Some(made.id),
         sku: made.sku.clone(),
-        product_id: Some(made.id.0),
-        upc: made.identifiers.as_ref().and_then(|ids| ids.upc.as_deref()).map(Cow::Borrowed),
-        total: made.quantity_on_hand,
-        stock_levels: made.warehouses.iter().filter_map(level_balance).collect(),
+        quantity_on_hand: made.quantity_on_hand,
+        upc: made.upc().map(Cow::Borrowed),
+        warehouses: made.warehouses.iter().filter_map(level_balance).collect(),
         // The answer may leave out links; only a read of balances removes a link.
-        is_whole: false,
+        is_partial: true,
     };
     let (skus, products) = ([made.sku.clone()], [fact]);
     let page = BalancePage {
@@ -77,7 +78,7 @@ pub(crate) async fn project_product(
         is_whole: false,
     };
     write.mirror_balances(&page).await?;
-    write.mirror_product_record(observed_at, &product_fact(made)).await?;
+    write.mirror_product_record(observed_at, made).await?;
     write.discovered_sku_add(exchange_id, &skus).await.map(drop)
 }
 
@@ -90,14 +91,15 @@ pub(crate) async fn project_found_products(
     decoded: DecodedAnswer<wire::ProductBalance<'_>>,
 ) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    project_balances(write, exchange_id, observed_at, &found, &super::balance_facts(decoded)).await?;
+    project_balances(write, exchange_id, observed_at, &found, &decoded).await?;
     Ok(found)
 }
 
-fn level_balance(link: &ProductWarehouse) -> Option<StockLevelFact<'_>> {
-    Some(StockLevelFact {
+fn level_balance(link: &ProductWarehouse) -> Option<WarehouseBalance<'_>> {
+    Some(WarehouseBalance {
+        product_id: None,
         warehouse_id: link.warehouse_id,
-        quantity: Quantity(link.quantity_on_hand?),
+        quantity_on_hand: link.quantity_on_hand?,
         warehouse_sku: link.warehouse_sku.as_deref().map(Cow::Borrowed),
         is_active: link.is_active,
         include_in_sync: link.include_in_sync,

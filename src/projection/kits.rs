@@ -3,7 +3,7 @@
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, KitComponent, Product};
 use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
-use crate::store::{ProductFact, StoreError, WriteTransaction};
+use crate::store::{StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
 /// Projects the components of a kit. Returns the number of new, changed or removed ones.
@@ -15,8 +15,8 @@ pub(crate) async fn project_kit_components(
     decoded: &DecodedAnswer<KitComponent>,
 ) -> Result<u64, StoreError> {
     park_records(write, exchange_id, decoded).await?;
-    let shown = decoded.records.iter().filter_map(|component| component.product.as_ref());
-    let products: Vec<ProductFact> = shown.map(product_fact).collect();
+    let products: Vec<&Product> =
+        decoded.records.iter().filter_map(|component| component.product.as_ref()).collect();
     let skus: Vec<Sku> = products.iter().map(|product| product.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
     write.mirror_products(&products).await?;
@@ -31,14 +31,4 @@ fn component_row(component: &KitComponent) -> Value {
         "component_id": component.id, "product_id": product.map(|product| product.id),
         "sku": product.map(|product| &product.sku), "quantity": component.quantity_for_kit,
     })
-}
-
-pub(super) fn product_fact(product: &Product) -> ProductFact {
-    ProductFact {
-        sku: product.sku.clone(),
-        product_id: Some(product.id),
-        name: product.name.clone(),
-        upc: product.identifiers.as_ref().and_then(|identifiers| identifiers.upc.clone()),
-        kind: product.kind.clone(),
-    }
 }

@@ -22,7 +22,7 @@ mod upgrade;
 mod writes;
 
 pub(crate) use apply::PROJECTION_VERSION;
-pub(crate) use balances::{balance_facts, project_balances};
+pub(crate) use balances::project_balances;
 pub(crate) use creates::{
     created_shipment, project_created_shipments, project_found_products, project_product, shipment_record,
 };

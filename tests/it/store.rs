@@ -6,6 +6,7 @@
 
 use super::support::cluster;
 use super::support::outsider::Outsider;
+use crate::client::wire::{Product, ProductBalance, ProductIdentifiers, WarehouseBalance};
 use crate::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
 use crate::model::{
     ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
@@ -14,9 +15,8 @@ use crate::model::{
 use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::reconcile::ProductLack;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList,
-    ProductFact, PrunedRows, ShipmentFact, StalestProgress, StockLevelFact, StockLevelWrite, Store,
-    UnparsedAnswer,
+    BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList, PrunedRows,
+    ShipmentFact, StalestProgress, StockLevelWrite, Store, UnparsedAnswer,
 };
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -78,7 +78,8 @@ impl Shelf {
         got: &[(&str, &[(i64, i64)])],
     ) -> BalancesRecorded {
         let asked: Vec<Sku> = asked.iter().map(|s| sku(s)).collect();
-        let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, levels)| product(sku, levels)).collect();
+        let products: Vec<ProductBalance<'_>> =
+            got.iter().map(|(sku, levels)| product(sku, levels)).collect();
         let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
         let (exchange_id, observed_at) = (id, Timestamp(sent));
@@ -115,23 +116,37 @@ fn sku(text: &str) -> Sku {
     Sku::new(text).unwrap()
 }
 
-fn product<'a>(text: &'a str, levels: &[(i64, i64)]) -> BalanceFact<'a> {
-    let level = |(warehouse, quantity): &(i64, i64)| StockLevelFact {
+fn product<'a>(text: &'a str, levels: &[(i64, i64)]) -> ProductBalance<'a> {
+    let level = |(warehouse, quantity): &(i64, i64)| WarehouseBalance {
+        product_id: None,
         warehouse_id: WarehouseId(*warehouse),
-        quantity: Quantity(*quantity),
+        quantity_on_hand: *quantity,
         warehouse_sku: Some(text.into()),
         is_active: Some(true),
         include_in_sync: None,
     };
     let total = levels.iter().map(|(_, quantity)| quantity).sum();
-    BalanceFact {
+    ProductBalance {
         sku: sku(text),
         // Another spelling is another product.
-        product_id: Some(text.bytes().fold(7, |id: i64, byte| (id * 31 + i64::from(byte)) % 1_000_003)),
+        id: Some(text.bytes().fold(7, |id: i64, byte| (id * 31 + i64::from(byte)) % 1_000_003).into()),
         upc: None,
-        total: Some(total),
-        stock_levels: levels.iter().map(level).collect(),
-        is_whole: true,
+        quantity_on_hand: Some(total),
+        warehouses: levels.iter().map(level).collect(),
+        is_partial: false,
+    }
+}
+
+/// Returns the product as an answer other than balances shows it.
+fn mentioned(text: &str, name: Option<&str>, upc: Option<&str>) -> Product {
+    Product {
+        id: product(text, &[]).id.unwrap(),
+        sku: sku(text),
+        name: name.map(Into::into),
+        kind: None,
+        quantity_on_hand: None,
+        identifiers: Some(ProductIdentifiers { upc: upc.map(Into::into) }),
+        warehouses: Vec::new(),
     }
 }
 
@@ -909,9 +924,9 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
     shelf.read(&["a"], same).await;
     assert_eq!(held(&shelf).await, as_it_was);
 
-    let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
+    let met = mentioned("a", None, Some("1"));
     let mut write = shelf.store.begin_write(Durability::Normal).await.unwrap();
-    write.mirror_products(&[met]).await.unwrap();
+    write.mirror_products(&[&met]).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
     shelf.read(&["a"], same).await;
@@ -1155,14 +1170,8 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
     {
         write.mirror_list(list, id, &[record(1, "a"), record(1, "b")]).await.unwrap();
     }
-    let product = |n: Option<&str>, upc: Option<&str>| ProductFact {
-        sku: sku("A"),
-        product_id: None,
-        name: n.map(Into::into),
-        upc: upc.map(Into::into),
-        kind: None,
-    };
-    write.mirror_products(&[product(Some("a"), Some("1")), product(Some("b"), None)]).await.unwrap();
+    let (one, other) = (mentioned("A", Some("a"), Some("1")), mentioned("A", Some("b"), None));
+    write.mirror_products(&[&one, &other]).await.unwrap();
     let component = |quantity: f64| json!({"component_id": 1, "sku": "A", "quantity": quantity});
     write.mirror_kit((id, at), 7.into(), &[component(1.0), component(2.0)], true).await.unwrap();
     let item = |quantity: i64| json!({"item_id": 1, "line_item_id": 1, "quantity": quantity});

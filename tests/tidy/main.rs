@@ -25,7 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("telemetry", &["model"]),
     ("limiter", &["model"]),
     ("client", &["model"]),
-    ("store", &["model", "outbox", "journal", "reconcile"]),
+    ("store", &["model", "outbox", "journal", "client", "reconcile"]), // records go from the wire into the mirror
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
     ("health", &["model", "outbox", "limiter", "store"]),

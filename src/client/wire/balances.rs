@@ -13,7 +13,8 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// Balance of a product, from the wire to the mirror.
+#[derive(Clone, Debug, PartialEq, Hash, Deserialize)]
 pub struct ProductBalance<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
     pub id: Option<ProductId>,
@@ -29,13 +30,17 @@ pub struct ProductBalance<'a> {
     /// the product is in no warehouse.
     #[serde(borrow, rename = "Warehouses", deserialize_with = "lenient::list")]
     pub warehouses: Vec<WarehouseBalance<'a>>,
+    /// True where the list may lack warehouses. None then counts as vanished, and a stock level that the record does not
+    /// show keeps its age.
+    #[serde(skip)]
+    pub is_partial: bool,
 }
 
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Deserialize)]
 pub struct WarehouseBalance<'a> {
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
-    product_id: Option<ProductId>,
+    pub product_id: Option<ProductId>,
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
     /// Units: the fact of the stock level. May be negative.
@@ -156,6 +161,7 @@ mod tests {
                 is_active: Some(true),
                 include_in_sync: Some(false),
             }],
+            is_partial: false,
         };
         assert_eq!(decoded.records, [expected]);
         assert!(decoded.parked.is_empty());

@@ -25,6 +25,12 @@ pub(crate) struct Product {
     pub warehouses: Vec<ProductWarehouse>,
 }
 
+impl Product {
+    pub(crate) fn upc(&self) -> Option<&str> {
+        self.identifiers.as_ref()?.upc.as_deref()
+    }
+}
+
 /// Standard numbers of a product (`Identifiers`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct ProductIdentifiers {

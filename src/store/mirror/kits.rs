@@ -6,27 +6,13 @@
 
 use super::platform_lists::upsert_records;
 use super::stock_levels::{json_rows, json_rows_by_key};
-use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
+use crate::client::wire::Product;
+use crate::model::{ExchangeId, ProductId, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
 
 /// Type of a product that consists of other products.
 pub(crate) const KIT_TYPE: &str = "Kit";
-/// Product of an answer other than balances (*Product*).
-#[derive(Clone, Debug)]
-pub(crate) struct ProductFact {
-    /// `Sku`.
-    pub sku: Sku,
-    /// `Id`.
-    pub product_id: Option<ProductId>,
-    /// `Name`.
-    pub name: Option<String>,
-    /// `Identifiers.UPC`.
-    pub upc: Option<String>,
-    /// `Type`, possibly one that this version does not know.
-    pub kind: Option<String>,
-}
-
 impl Store {
     /// Returns the known kits, those whose components were read longest ago first.
     pub(crate) async fn kit_ids(&self) -> Result<Vec<ProductId>> {
@@ -60,7 +46,7 @@ impl WriteTransaction {
     ///
     /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
     /// is not changed.
-    pub(crate) async fn mirror_products(&mut self, products: &[ProductFact]) -> Result<u64> {
+    pub(crate) async fn mirror_products(&mut self, products: &[&Product]) -> Result<u64> {
         let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type) \
                    SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT), value->>3, value->>4, value->>5 \
                    FROM json_each($1) WHERE true \
@@ -72,7 +58,7 @@ impl WriteTransaction {
                        OR (product.product_id, product.name, product.upc) IS DISTINCT FROM ( \
                            coalesce(excluded.product_id, product.product_id), \
                            coalesce(excluded.name, product.name), coalesce(excluded.upc, product.upc)))";
-        let row = |p: &ProductFact| value!([p.sku, p.sku.case_key(), p.product_id, p.name, p.upc, p.kind]);
+        let row = |p: &&Product| value!([p.sku, p.sku.case_key(), p.id, p.name, p.upc(), p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
         let mut changed = 0;
         for rows in json_rows_by_key(&rows, |row| row[0].to_string()) {

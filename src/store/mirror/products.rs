@@ -1,7 +1,7 @@
 //! Products with their stock levels, for `product find`, the preflight and updates.
 
-use super::kits::ProductFact;
 use super::stock_levels::{StockLevelWrite, json_rows};
+use crate::client::wire::Product;
 use crate::model::{ProductId, Quantity, Sku, Timestamp};
 use crate::reconcile::ProductLack;
 use crate::store::{Result, Store, WriteTransaction};
@@ -109,10 +109,10 @@ impl Store {
 
 impl WriteTransaction {
     /// Records name and type of a product, and marks its other SKUs as missing: one product has one SKU.
-    pub(crate) async fn mirror_product_record(&mut self, at: Timestamp, fact: &ProductFact) -> Result<()> {
+    pub(crate) async fn mirror_product_record(&mut self, at: Timestamp, fact: &Product) -> Result<()> {
         let sql = "UPDATE product SET missing_since_ms = $3, digest = NULL \
                    WHERE product_id = $1 AND sku <> $2 AND missing_since_ms IS NULL AND alias_of IS NULL";
-        let values = (fact.product_id.map(|id| id.0), fact.sku.as_str(), at.0);
+        let values = (fact.id, fact.sku.as_str(), at.0);
         self.execute(sql, values, "mark the old SKU of a renamed product").await?;
         let sql = "UPDATE product SET name = coalesce($2, name), type = coalesce($3, type) WHERE sku = $1";
         let values = (fact.sku.as_str(), &fact.name, &fact.kind);

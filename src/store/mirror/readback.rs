@@ -5,11 +5,12 @@
 //! exchanges and written quantities alone, so a replay has the same result.
 
 use super::stock_levels::{StockLevelWrite, json_rows};
+use crate::client::wire::ProductBalance;
 use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
 use crate::reconcile::read_admission::{
     AcceptedWrite, LastWrite, READS_APART, ReadAdmission, StockLevelRead, admit_read, needs_read_back,
 };
-use crate::store::mirror::balances::page::{BalanceFact, BalancePage};
+use crate::store::mirror::balances::page::BalancePage;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json as value};
 use sqlx_macros::FromRow;
@@ -77,11 +78,11 @@ impl StockLevelWriteRow {
 
     /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
     /// answer lacks the product or a part of it.
-    fn shown_quantity(&self, products: &BTreeMap<&str, &BalanceFact<'_>>) -> Option<Option<Quantity>> {
+    fn shown_quantity(&self, products: &BTreeMap<&str, &ProductBalance<'_>>) -> Option<Option<Quantity>> {
         let product = products.get(self.sku.as_str())?;
-        match product.stock_levels.iter().find(|level| level.warehouse_id.0 == self.warehouse_id) {
-            Some(level) => Some(Some(level.quantity)),
-            None => product.is_whole.then_some(None),
+        match product.warehouses.iter().find(|level| level.warehouse_id.0 == self.warehouse_id) {
+            Some(level) => Some(Some(Quantity(level.quantity_on_hand))),
+            None => (!product.is_partial).then_some(None),
         }
     }
 
@@ -131,7 +132,7 @@ impl WriteTransaction {
     /// Judges a page about written stock levels and stores the result.
     pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<WriteJudgement> {
         let (mut judged, mut updates) = (WriteJudgement::default(), Vec::new());
-        let products: BTreeMap<&str, &BalanceFact<'_>> =
+        let products: BTreeMap<&str, &ProductBalance<'_>> =
             page.products.iter().map(|product| (product.sku.as_str(), product)).collect();
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
@@ -222,8 +223,9 @@ impl WriteTransaction {
         if !self.fetch_value(sql, (), "check for open conflicts").await? {
             return Ok(0);
         }
-        let levels = page.products.iter().flat_map(|p| p.stock_levels.iter().map(move |c| (p, c)));
-        let levels: Vec<Value> = levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity])).collect();
+        let levels = page.products.iter().flat_map(|p| p.warehouses.iter().map(move |c| (p, c)));
+        let levels: Vec<Value> =
+            levels.map(|(p, c)| value!([p.sku, c.warehouse_id, c.quantity_on_hand])).collect();
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
                        SELECT p.id, CAST(value->>1 AS BIGINT), CAST(value->>2 AS BIGINT) \
                        FROM json_each($1) JOIN product p ON p.sku = value->>0)";

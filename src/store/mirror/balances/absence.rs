@@ -60,14 +60,14 @@ impl WriteTransaction {
         rows: &[ProductWrite<'_>],
     ) -> Result<()> {
         let partial: Vec<&ProductWrite<'_>> =
-            rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
+            rows.iter().filter(|row| !row.is_new && row.fact.is_partial).collect();
         if partial.is_empty() && members.all_matched() {
             return Ok(());
         }
         let mut products = known.not_returned(members);
         products.extend(partial.iter().map(|row| row.id));
         let shown =
-            partial.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
+            partial.iter().flat_map(|row| row.fact.warehouses.iter().map(|c| (row.id, c.warehouse_id.0)));
         let shown: Vec<(i64, i64)> = shown.collect();
         let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
                    fact_ms = read_batch.observed_ms \
@@ -89,7 +89,7 @@ impl WriteTransaction {
         members: &PageMembers<'_>,
         rows: &[ProductWrite<'_>],
     ) -> Result<Vec<Sku>> {
-        let partial = rows.iter().filter(|row| !row.fact.is_whole).map(|row| &row.fact.sku);
+        let partial = rows.iter().filter(|row| row.fact.is_partial).map(|row| &row.fact.sku);
         let unreadable: Vec<&Sku> = partial.chain(&members.unreadable).collect();
         if !unreadable.is_empty() {
             let sql = "UPDATE product SET lack = 'unreadable', digest = NULL, absent_ms = NULL, missing_since_ms = NULL \

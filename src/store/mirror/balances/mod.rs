@@ -15,14 +15,13 @@ pub(in crate::store) mod unchanged;
 
 use super::readback::WriteJudgement;
 use super::stock_levels::json_rows;
+use crate::client::wire::WarehouseBalance;
 use crate::model::{ExchangeId, Sku};
 use crate::store::engine::bulk::BulkValue::{Flag, Integer, Text};
 use crate::store::engine::bulk::{BulkInsert, RowConflicts, shared_text};
 use crate::store::engine::error::SqlContext;
 use crate::store::{MismatchRow, Result, WriteTransaction};
-use page::{
-    BalancePage, KnownProducts, KnownProductsRow, PageMembers, ProductWrite, StockLevelFact, record_digests,
-};
+use page::{BalancePage, KnownProducts, KnownProductsRow, PageMembers, ProductWrite, record_digests};
 use serde_json::{Value, json as value};
 use std::sync::OnceLock;
 use unchanged::{PARSER_VERSION, page_is_evidence};
@@ -144,9 +143,9 @@ impl WriteTransaction {
                 Integer(Some(row.id)),
                 Text(Some(shared_text(row.fact.sku.as_str()))),
                 Text(Some(shared_text(&row.fact.sku.case_key()))),
-                Integer(row.fact.product_id),
+                Integer(row.fact.id.map(|id| id.0)),
                 Text(row.fact.upc.as_deref().map(shared_text)),
-                Integer(row.fact.total),
+                Integer(row.fact.quantity_on_hand),
                 Integer(row.digest),
             ]
         });
@@ -248,9 +247,8 @@ impl WriteTransaction {
         rows: &[ProductWrite<'_>],
         no_fact: &[(i64, i64)],
     ) -> Result<u64> {
-        let levels =
-            rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(move |level| (row.id, level)));
-        let facts: Vec<(i64, &StockLevelFact<'_>)> =
+        let levels = rows.iter().flat_map(|row| row.fact.warehouses.iter().map(move |level| (row.id, level)));
+        let facts: Vec<(i64, &WarehouseBalance<'_>)> =
             levels.filter(|(id, level)| !no_fact.contains(&(*id, level.warehouse_id.0))).collect();
         let are = if rows.iter().all(ProductWrite::has_new_stock_levels) {
             RowConflicts::Impossible
@@ -262,7 +260,7 @@ impl WriteTransaction {
             [
                 Integer(Some(*id)),
                 Integer(Some(level.warehouse_id.0)),
-                Integer(Some(level.quantity.0)),
+                Integer(Some(level.quantity_on_hand)),
                 Text(level.warehouse_sku.as_deref().map(shared_text)),
                 Flag(level.is_active),
                 Flag(level.include_in_sync),
@@ -280,13 +278,13 @@ impl WriteTransaction {
         no_fact: &[(i64, i64)],
     ) -> Result<()> {
         let whole: Vec<&ProductWrite<'_>> =
-            rows.iter().filter(|row| !row.is_new && row.fact.is_whole).collect();
+            rows.iter().filter(|row| !row.is_new && !row.fact.is_partial).collect();
         if whole.is_empty() {
             return Ok(());
         }
         let ids: Vec<i64> = whole.iter().map(|row| row.id).collect();
         let levels =
-            rows.iter().flat_map(|row| row.fact.stock_levels.iter().map(|c| (row.id, c.warehouse_id.0)));
+            rows.iter().flat_map(|row| row.fact.warehouses.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = levels.chain(no_fact.iter().copied()).collect();
         let sql = "UPDATE balance SET unlinked_ms = $3, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \

@@ -4,34 +4,11 @@
 //! not the bytes, so a program that parses more fields writes the record again. The digest depends on the hash
 //! function of the standard library; if that function changes, each product is compared column by column once.
 
-use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
+use crate::client::wire::{ProductBalance, WarehouseBalance};
+use crate::model::{ExchangeId, Sku, Timestamp};
 use sqlx::types::Json;
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-#[derive(Clone, Debug, Hash)]
-pub struct BalanceFact<'a> {
-    pub sku: Sku,
-    pub product_id: Option<i64>,
-    pub upc: Option<Cow<'a, str>>,
-    /// `QuantityOnHand` of the product: stored and shown, never the fact of a stock level.
-    pub total: Option<i64>,
-    pub stock_levels: Vec<StockLevelFact<'a>>,
-    /// False where an entry of `Warehouses[]` could not be read. No stock level then counts as vanished, and
-    /// those that the record does not show keep their age.
-    pub is_whole: bool,
-}
-
-/// Balance of one stock level (`ProductBalance.Warehouses[]`).
-#[derive(Clone, Debug, Hash)]
-pub struct StockLevelFact<'a> {
-    pub warehouse_id: WarehouseId,
-    pub quantity: Quantity,
-    pub warehouse_sku: Option<Cow<'a, str>>,
-    pub is_active: Option<bool>,
-    pub include_in_sync: Option<bool>,
-}
 
 /// An answer to *Get product balances*.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +18,7 @@ pub struct BalancePage<'a> {
     /// Time at which the request was sent.
     pub observed_at: Timestamp,
     pub requested: &'a [Sku],
-    pub products: &'a [BalanceFact<'a>],
+    pub products: &'a [ProductBalance<'a>],
     /// SKUs of returned records that could not be read.
     pub unreadable: &'a [Sku],
     /// True if a record came whose SKU could not be read: it may be that of any SKU that seems absent.
@@ -158,7 +135,7 @@ struct KnownProduct {
 pub(super) struct ProductWrite<'a> {
     pub(super) id: i64,
     pub(super) is_new: bool,
-    pub(super) fact: &'a BalanceFact<'a>,
+    pub(super) fact: &'a ProductBalance<'a>,
     /// Digest of the record; `None`: the product will not hold exactly these facts.
     pub(super) digest: Option<i64>,
 }
@@ -166,8 +143,8 @@ pub(super) struct ProductWrite<'a> {
 impl ProductWrite<'_> {
     /// Returns true if the product is new and no warehouse comes twice.
     pub(super) fn has_new_stock_levels(&self) -> bool {
-        let levels = &self.fact.stock_levels;
-        let comes_twice = |(at, level): (usize, &StockLevelFact<'_>)| {
+        let levels = &self.fact.warehouses;
+        let comes_twice = |(at, level): (usize, &WarehouseBalance<'_>)| {
             levels[..at].iter().any(|other| other.warehouse_id == level.warehouse_id)
         };
         self.is_new && !levels.iter().enumerate().any(comes_twice)
@@ -248,10 +225,10 @@ impl KnownProducts {
 
 /// Returns the digest of each record of a page; `None` where part of the record could not be read.
 pub(super) fn record_digests(page: &BalancePage<'_>) -> Vec<Option<i64>> {
-    let digest = |fact: &BalanceFact<'_>| {
+    let digest = |fact: &ProductBalance<'_>| {
         let mut hasher = DefaultHasher::new();
         fact.hash(&mut hasher);
         hasher.finish().cast_signed()
     };
-    page.products.iter().map(|fact| fact.is_whole.then(|| digest(fact))).collect()
+    page.products.iter().map(|fact| (!fact.is_partial).then(|| digest(fact))).collect()
 }
