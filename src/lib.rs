@@ -23,7 +23,7 @@
 //! | [`limiter`] | the account's quota: sliding window, pace, lanes, slots, holds, bad-request budget |
 //! | [`store`] | the database; only here are SQLite and PostgreSQL known |
 //! | [`projection`] | facts from answered exchanges, live and in a replay |
-//! | [`exec`] | the shared parts of all jobs: a run, a call, its commit; here client and store meet |
+//! | [`exec`] | the shared parts of all jobs: a run, a call, its commit |
 //! | [`health`] | findings for status, metrics and log; pure rules over rows |
 //! | [`notify`] | notices to receivers: what to tell, and its delivery |
 //! | [`config`] | the typed configuration, which reports all its problems at once |

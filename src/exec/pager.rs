@@ -99,8 +99,7 @@ impl<T> PagedList<T> {
                 let mut write = context.begin_recording(&answer).await?;
                 progress.changed += project((&mut write, &answer, &page)).await?;
                 // A preflight proves its list by the known records, so it marks none of them missing.
-                let completes = !kept || matches!(self.list, PlatformList::ShipmentItems(_));
-                if completes && !goes_on && progress.is_whole() && !progress.is_emptied() {
+                if !kept && !goes_on && progress.is_whole() && !progress.is_emptied() {
                     let listed: Vec<i64> = progress.listed.iter().copied().collect();
                     progress.changed += write.list_complete(self.list, &listed, answer.sent_at).await?;
                 }

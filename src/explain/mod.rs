@@ -15,7 +15,7 @@ pub(crate) use step::{ExplainStep, StepKind};
 use crate::model::{ChangeId, Sku, SkuError, Timestamp};
 use crate::outbox::{ChangeState, Reason};
 use crate::push::PushPreview;
-use crate::store::{CurrentStockLevel, ExplainedChange, KnownSku, Store, StoreError};
+use crate::store::{ChangeRow, CurrentStockLevel, KnownSku, Store, StoreError};
 use serde_json::{Value, json};
 
 #[derive(Debug, thiserror::Error)]
@@ -91,15 +91,12 @@ impl ExplainedSku {
                 None => Vec::new(),
             };
             let changes = store.explain_changes(&self.spellings, level.warehouse_id).await?;
-            let ids: Vec<i64> = changes.iter().map(|change| change.id).collect();
+            let ids: Vec<ChangeId> = changes.iter().map(|of| of.change.id).collect();
             let mut steps = step::history_steps(&facts, &changes, &store.explain_events(&ids).await?);
             let earlier_steps = steps.len().saturating_sub(last);
             let steps = steps.split_off(earlier_steps);
-            let is_open = |change: &&ExplainedChange| {
-                change.state.parse().is_ok_and(|state: ChangeState| !state.is_final())
-            };
-            let next = |change| next_step_text(change, plan);
-            let next_steps = changes.iter().filter(is_open).map(next).collect();
+            let open = changes.iter().map(|of| &of.change).filter(|change| !change.state.is_final());
+            let next_steps = open.map(|change| next_step_text(change, plan)).collect();
             explanations.push(StockLevelExplanation {
                 level: level.clone(),
                 earlier_steps,
@@ -199,15 +196,15 @@ impl StockLevelExplanation {
     }
 }
 
-fn next_step_text(change: &ExplainedChange, plan: &PushPreview) -> String {
-    let id = ChangeId(change.id);
-    let next = match change.state.as_str() {
-        "held" if change.reason.as_deref() == Some(Reason::NotShown.as_str()) => {
+fn next_step_text(change: &ChangeRow, plan: &PushPreview) -> String {
+    let id = change.id;
+    let next = match change.state {
+        ChangeState::Held if change.has_reason(Reason::NotShown) => {
             "is asked for again, and continues once an answer shows the stock level".into()
         }
-        "held" => "needs a decision: see `tallyd outbox show`".into(),
-        "in_doubt" => "is in doubt; `settle` checks it at the platform".into(),
-        "sending" => "is being sent".into(),
+        ChangeState::Held => "needs a decision: see `tallyd outbox show`".into(),
+        ChangeState::InDoubt => "is in doubt; `settle` checks it at the platform".into(),
+        ChangeState::Sending => "is being sent".into(),
         _ => {
             let is_read = plan.requests.first().is_some_and(|first| first.changes.contains(&id));
             match plan.changes_without_call.iter().find(|(change, _)| *change == id) {

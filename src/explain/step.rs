@@ -4,8 +4,8 @@
 //! that is not later.
 
 use crate::model::{CallEffect, Operation, Timestamp};
-use crate::outbox::ChangeBody;
-use crate::store::{ExplainedChange, ExplainedEvent, OUTBOX_RESOLVED, QuantityStateRow};
+use crate::outbox::{ChangeBody, ChangeState};
+use crate::store::{ChangeRow, ExplainedChange, ExplainedEvent, OUTBOX_RESOLVED, QuantityStateRow};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ pub(super) fn history_steps(
     steps.extend(changes.iter().map(insertion_step));
     let mut entries: BTreeMap<i64, Vec<&ExplainedChange>> = BTreeMap::new();
     for change in changes {
-        if let Some(exchange) = change.exchange_id {
+        if let Some(exchange) = change.change.exchange_id {
             entries.entry(exchange).or_default().push(change);
         }
     }
@@ -146,12 +146,12 @@ fn fact_step((fact, earlier): (&QuantityStateRow, Option<&QuantityStateRow>)) ->
     step
 }
 
-fn insertion_step(change: &ExplainedChange) -> ExplainStep {
+fn insertion_step(ExplainedChange { change, .. }: &ExplainedChange) -> ExplainStep {
     let at_ms = Timestamp::parse(&change.created_at).map_or(0, |at| at.0);
     let mut step = ExplainStep::new(StepKind::Change, Some(change.position.unwrap_or(0)), at_ms);
     let request = match &change.content.body {
         Ok(ChangeBody::QuantitySet(set)) => {
-            (step.before, step.after) = (change.base_quantity, Some(set.quantity.0));
+            (step.before, step.after) = (change.base_quantity.map(|base| base.0), Some(set.quantity.0));
             let base = match (set.counted_at, change.base_quantity, change.base_own_delta) {
                 (Some(at), _, _) if set.seen.is_none() => format!(", counted at {at}"),
                 (_, Some(seen), Some(0)) => format!(", counted while the platform showed {seen}"),
@@ -174,10 +174,10 @@ fn insertion_step(change: &ExplainedChange) -> ExplainStep {
     step
 }
 
-fn step_change(change: &ExplainedChange) -> StepChange {
+fn step_change(change: &ChangeRow) -> StepChange {
     StepChange {
         key: change.key.to_string(),
-        state: Some(change.state.clone()),
+        state: Some(change.state.to_string()),
         reason: change.reason.clone(),
         detail: change.detail.clone(),
     }
@@ -190,7 +190,7 @@ fn entry_step(
     facts: &[QuantityStateRow],
 ) -> Option<ExplainStep> {
     let first = changes.first()?;
-    let (operation, written) = (first.operation.clone()?, first.written?);
+    let (operation, written) = (first.operation.clone()?, first.change.written?);
     let is_write =
         Operation::from_code(&operation).is_some_and(|operation| operation.effect() == CallEffect::Write);
     let (kind, position) =
@@ -200,7 +200,7 @@ fn entry_step(
     step.before = if is_write { known.map(|fact| fact.quantity) } else { Some(written) };
     step.after = Some(written);
     step.by = Some("tallyd".into());
-    step.changes = changes.iter().map(|change| step_change(change)).collect();
+    step.changes = changes.iter().map(|of| step_change(&of.change)).collect();
     step.call = Some(StepCall { exchange, operation: Some(operation), verdict: first.verdict.clone() });
     Some(step)
 }
@@ -230,11 +230,12 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
 }
 
 /// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own steps.
-fn state_step(change: &ExplainedChange) -> Option<ExplainStep> {
-    if !matches!(change.state.as_str(), "held" | "rejected" | "cancelled" | "in_doubt") {
+fn state_step(of: &ExplainedChange) -> Option<ExplainStep> {
+    use ChangeState::{Cancelled, Held, InDoubt, Rejected};
+    if !matches!(of.change.state, Held | Rejected | Cancelled | InDoubt) {
         return None;
     }
-    let mut step = ExplainStep::new(StepKind::Moved, None, change.state_changed_ms?);
-    step.changes = vec![step_change(change)];
+    let mut step = ExplainStep::new(StepKind::Moved, None, of.state_changed_ms?);
+    step.changes = vec![step_change(&of.change)];
     Some(step)
 }

@@ -18,8 +18,7 @@ use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QUOTA_WIN
 use crate::model::time::{DAY, whole_millis};
 use crate::model::{JobKind, Moment, Timestamp, counted, format_age, format_elapsed};
 use crate::store::{
-    EndedRunRow, HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow, Store,
-    StoreError,
+    HealthRows, JobHealthRow, LastSessionRow, MismatchRow, PauseRow, QuarantineRow, RunRow, Store, StoreError,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -377,7 +376,7 @@ fn disk_low(text: &str) -> Finding {
     Finding::new(FindingCode::DiskLow, 1, text, todo)
 }
 
-fn not_pruned(run: &EndedRunRow) -> Finding {
+fn not_pruned(run: &RunRow) -> Finding {
     let text = format!(
         "the host's clock jumped, so `prune` deletes nothing by age and the database grows ({})",
         run.summary.as_deref().unwrap_or("the size of the jump was not recorded")

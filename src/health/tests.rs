@@ -100,8 +100,9 @@ fn accepted(operation: &str, age: u64) -> Vec<ExchangeRow> {
     vec![call(operation, "accepted", Some(200), age)]
 }
 
-fn ended_run(outcome: &str, summary: &str, minutes: u64) -> EndedRunRow {
-    EndedRunRow { outcome: outcome.into(), summary: Some(summary.into()), started_ms: ago(minutes).0 }
+fn ended_run(outcome: &str, summary: &str, minutes: u64) -> RunRow {
+    let (outcome, summary) = (outcome.into(), Some(summary.into()));
+    RunRow { outcome, summary, started_ms: ago(minutes).0, ..RunRow::default() }
 }
 
 fn held(scope: &str, reason: &str, since: Timestamp, minutes: u64) -> Option<String> {

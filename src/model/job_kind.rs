@@ -35,16 +35,12 @@ code_enum! {
 }
 
 impl FromStr for JobKind {
-    type Err = UnknownJob;
-    fn from_str(name: &str) -> Result<Self, UnknownJob> {
-        JobKind::from_code(name).ok_or_else(|| UnknownJob(name.into()))
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        JobKind::from_code(name).ok_or_else(|| format!("there is no job named `{name}`"))
     }
 }
-
-/// An unknown name of a job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no job named `{0}`")]
-pub struct UnknownJob(pub String);
 
 code_enum! {
     pub enum RunTrigger {

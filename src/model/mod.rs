@@ -24,10 +24,9 @@ pub use backoff::RetryDelays;
 pub(crate) use code_enum::code_enum;
 pub(crate) use counted::counted;
 pub use decider::Decider;
-pub use ids::SupplierId;
 pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
-    StorefrontId, WarehouseId,
+    StorefrontId, SupplierId, WarehouseId,
 };
 pub use job_kind::{JobKind, RunTrigger};
 pub use lane::Lane;

@@ -28,7 +28,7 @@ impl EntriesToRead {
         let orders = store.tracked_order_due(now).await?;
         Ok(Self {
             skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
-            orders: orders.open.len() + orders.named.len(),
+            orders: orders.iter().filter(|(_, is_named, is_closed)| *is_named || !is_closed).count(),
             shipments: store.shipment_due(now).await?.len(),
             storefronts: store.storefront_ids().await?.len(),
             kits: store.kit_ids().await?.len(),

@@ -6,7 +6,8 @@ use crate::client::wire::{
     self, DecodedAnswer, ProductBalance, ProductWarehouse, Shipment, WarehouseBalance, WriteAnswer,
 };
 use crate::model::{ExchangeId, OrderId, Sku, Timestamp};
-use crate::store::{BalancePage, ShipmentFact, StoreError, WriteTransaction};
+use crate::store::{BalancePage, StoreError, WriteTransaction};
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Returns the record of an order. `None` if there is none, or more than one.
@@ -37,15 +38,9 @@ pub(crate) async fn project_created_shipments(
     for order in orders {
         let record = shipment_record(records, *order);
         let Some(made) = record.and_then(|record| created_shipment(record, *order)) else { continue };
-        let fact = ShipmentFact {
-            id: made.id,
-            order_id: made.order_id().or(Some(*order)),
-            number: made.number.clone(),
-            status: made.status().map(str::to_owned),
-            warehouse_id: made.fulfillment_warehouse_id,
-            items: made.items.iter().map(shipment_item_row).collect(),
-        };
-        write.mirror_shipment(exchange_id, observed_at, &fact).await?;
+        let items: Vec<Value> = made.items.iter().map(shipment_item_row).collect();
+        let of_order = made.order_id().unwrap_or(*order);
+        write.mirror_shipment((exchange_id, observed_at), of_order, made, &items).await?;
     }
     Ok(())
 }

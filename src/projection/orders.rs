@@ -41,7 +41,7 @@ pub(crate) async fn project_allocations(
     }
     let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
     write.discovered_sku_add(exchange_id, &skus).await?;
-    write.mirror_allocations(read, of_line, Some(&decoded.records)).await
+    write.mirror_allocations(read, of_line, Some(decoded.records.as_slice())).await
 }
 
 /// Projects a page of a shipment's items. Returns the number of new or changed items.

@@ -4,7 +4,7 @@
 //! without proof waits or is held, and continues by itself when the platform works again. Decisions on single
 //! answers rejected adjusts after eight seconds of empty answers.
 
-use crate::model::{Moment, Timestamp};
+use crate::model::Moment;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -28,14 +28,6 @@ pub enum KeyState {
     Refused,
     /// Unknown: no answer, 5xx, 404, 429, a body of another form.
     NotKnown,
-}
-
-/// Returns true if a record is proved absent.
-///
-/// An earlier answer lacked the record too, at least [`ABSENCE_CHECKS_APART`] before `check`, and this answer held
-/// other requested records. An unreadable record is not absent; the caller does not pass such a record.
-pub(crate) fn is_absent(first: Option<Timestamp>, check: Timestamp, others_came: bool) -> bool {
-    others_came && first.is_some_and(|first| check.duration_since(first) >= ABSENCE_CHECKS_APART)
 }
 
 /// The meaning of a refusal that may concern the key.
@@ -70,15 +62,6 @@ pub(crate) fn judge_refusal(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn absence_takes_two_checks_minutes_apart_with_the_others_there() {
-        let check = Timestamp(1_000_000);
-        assert!(!is_absent(None, check, true), "one check proves nothing");
-        assert!(!is_absent(Some(Timestamp(880_001)), check, true), "too soon after the first");
-        assert!(is_absent(Some(Timestamp(880_000)), check, true));
-        assert!(!is_absent(Some(Timestamp(0)), check, false), "an empty answer vouches for nothing");
-    }
 
     #[test]
     fn a_refusal_means_the_content_only_if_the_key_worked_soon_before_the_call_and_after_it() {

@@ -109,18 +109,24 @@ impl<'a> OrdersPass<'a> {
     /// Queues the due orders. Returns a remark about orders that are not read, for the summary.
     async fn queue_due(&mut self) -> Result<Option<String>, JobError> {
         let (context, now) = (self.context, self.context.now());
-        let mut orders = context.store.tracked_order_due(now).await?;
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for (id, is_named, is_closed) in context.store.tracked_order_due(now).await? {
+            match (is_named, is_closed) {
+                (false, false) => open.push(id),
+                (false, true) => closed.push(id),
+                // Counts the order as quarantined in the summary.
+                (true, _) if self.named_skip.contains(&id) => {
+                    self.orders.may_read_now(OrderToRead { id, request: None });
+                }
+                (true, _) => {}
+            }
+        }
         let (roomy, busy) = CLOSED_MAX;
         let most = if context.limiter.quota_usage().has_spare_calls() { roomy } else { busy };
-        let later = orders.closed.len().saturating_sub(most);
+        let later = closed.len().saturating_sub(most);
         let remark = (later > 0).then(|| format!("; {} left to later runs", counted(later, "closed order")));
-        orders.closed.truncate(most);
-        for id in orders.named.into_iter().filter(|order| self.named_skip.contains(order)) {
-            // Counts the order as quarantined in the summary.
-            self.orders.may_read_now(OrderToRead { id, request: None });
-        }
-        let due = orders.open.into_iter().chain(orders.closed);
-        for order in due {
+        closed.truncate(most);
+        for order in open.into_iter().chain(closed) {
             if self.orders.may_read_now(OrderToRead { id: order, request: None }) {
                 self.due.push_back(order);
             }

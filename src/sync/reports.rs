@@ -36,7 +36,7 @@ pub(crate) async fn run_business_health(context: &JobContext, run: RunId) -> Res
 async fn open_months(context: &JobContext, report: MonthlyReport) -> Result<Vec<Month>, JobError> {
     let now = Month::from_timestamp(context.now()).into_iter();
     let mut months: Vec<Month> = now.flat_map(|now| now.earlier_months().take(REPORT_MONTHS)).collect();
-    let agreed = context.store.report_agreed(report, &months).await?;
+    let agreed = context.store.report_agreed(report).await?;
     months.retain(|month| !agreed.contains(month));
     Ok(months)
 }

@@ -6,7 +6,7 @@
 
 use super::support::cluster;
 use super::support::outsider::Outsider;
-use crate::client::wire::{Product, ProductBalance, ProductIdentifiers, WarehouseBalance};
+use crate::client::wire::{Product, ProductBalance, ProductIdentifiers, Shipment, WarehouseBalance};
 use crate::journal::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, PackedBody, RunOutcome};
 use crate::model::{
     ExchangeId, JobKind, Lane, Moment, Month, Operation, Position, Quantity, REASON_MAX_CHARS, RunId,
@@ -16,7 +16,7 @@ use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::reconcile::ProductLack;
 use crate::store::{
     BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList, PrunedRows,
-    ShipmentFact, StalestProgress, StockLevelWrite, Store, UnparsedAnswer,
+    StalestProgress, StockLevelWrite, Store, UnparsedAnswer,
 };
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -1176,9 +1176,8 @@ async fn a_record_that_an_answer_repeats_is_recorded_in_the_order_of_the_answer(
     write.mirror_kit((id, at), 7.into(), &[component(1.0), component(2.0)], true).await.unwrap();
     let item = |quantity: i64| json!({"item_id": 1, "line_item_id": 1, "quantity": quantity});
     let items = vec![item(1), item(2)];
-    let (order_id, number, status, warehouse_id) = (None, None, None, None);
-    let shipment = ShipmentFact { id: 1.into(), order_id, number, status, warehouse_id, items };
-    write.mirror_shipment(id, at, &shipment).await.unwrap();
+    let shipment: Shipment = serde_json::from_value(json!({"Id": 1})).unwrap();
+    write.mirror_shipment((id, at), 1.into(), &shipment, &items).await.unwrap();
     let month = Month::new(2026, 1).unwrap();
     let months = [1, 2].map(|figure| (month, json!({"total_profit": figure})));
     write.mirror_report(MonthlyReport::BusinessHealth, id, at, &months).await.unwrap();

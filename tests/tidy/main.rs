@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Rooms, each with the rooms it may import.
 ///
 /// First stand nouns and pure rooms, then the edges, then the rooms that join them. Every room may import
-/// `telemetry::event` (names only). `client` and `store` meet in no room below `projection`. No room below
-/// `daemon` imports `config`. The sandbox imports nothing. The command line and the page do not import each other.
+/// `telemetry::event` (names only). Of `client`, `store` names the records of the wire alone, so that a record has one
+/// type from the wire to the mirror. No room below `daemon` imports `config`. The sandbox imports nothing. The command line and the page do not import each other.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("outbox", &["model"]),
@@ -25,7 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("telemetry", &["model"]),
     ("limiter", &["model"]),
     ("client", &["model"]),
-    ("store", &["model", "outbox", "journal", "client", "reconcile"]), // records go from the wire into the mirror
+    ("store", &["model", "outbox", "journal", "client", "reconcile"]),
     ("projection", &["model", "journal", "client", "store"]),
     ("exec", &["model", "outbox", "reconcile", "journal", "limiter", "client", "store", "projection"]),
     ("health", &["model", "outbox", "limiter", "store"]),

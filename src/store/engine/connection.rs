@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Runs a text and returns the rows of all its statements.
-    pub(super) async fn rows<R: SqlRow>(
+    pub(in crate::store) async fn rows<R: SqlRow>(
         &mut self,
         sql: impl SqlSafeStr,
         values: impl SqlValues<'_>,

@@ -39,15 +39,6 @@ pub enum StoreError {
         #[source]
         source: MigrateError,
     },
-    /// The database was made by other migrations than those of this program.
-    #[error(
-        "cannot open the database {database}: another version of tallyd created it with another schema \
-         (migration {version} differs), and this version does not convert it; nothing was changed. Let the version that \
-         wrote it finish its open changes (`tallyd outbox list`), keep it for its journal, and set `{}` to a new one, \
-         which the first reads fill",
-        database.setting()
-    )]
-    OtherSchema { database: DatabaseLocation, version: i64 },
     #[error(
         "there is no database at {database}: check `{}`, or start `tallyd run` once, which creates it",
         database.setting()

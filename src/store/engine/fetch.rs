@@ -9,15 +9,6 @@ use sqlx::SqlSafeStr;
 pub(in crate::store) use super::connection::Connection;
 pub(in crate::store) use super::values::{SqlRow, SqlValues};
 
-pub(in crate::store) async fn all<R: SqlRow>(
-    from: &mut Connection,
-    sql: impl SqlSafeStr,
-    values: impl SqlValues<'_>,
-    action: &'static str,
-) -> Result<Vec<R>> {
-    from.rows(sql, values).await.context(action)
-}
-
 macro_rules! fetch_methods {
     ($of:ty, $self:ident: $receiver:ty, $connection:expr) => {
         impl $of {
@@ -27,7 +18,7 @@ macro_rules! fetch_methods {
                 values: impl SqlValues<'_>,
                 action: &'static str,
             ) -> Result<Vec<R>> {
-                all(&mut *$connection, sql, values, action).await
+                $connection.rows(sql, values).await.context(action)
             }
 
             pub(in crate::store) async fn fetch_optional<R: SqlRow>(

@@ -57,8 +57,7 @@ pub fn migrations_of(is_server: bool) -> Vec<(i64, String)> {
 }
 
 impl Store {
-    /// Brings the schema up to date. Fails with [`StoreError::OtherSchema`] if other migrations made it, before
-    /// anything is written.
+    /// Brings the schema up to date. Fails if other migrations made it, before anything is written.
     pub async fn migrate(&self) -> Result<()> {
         let failed = |source| StoreError::Migrate { database: self.location().clone(), source };
         let mut writer = self.writer.acquire().await.map_err(|error| failed(error.into()))?;
@@ -136,7 +135,13 @@ pub(super) async fn check_applied(read: &mut Connection, database: &DatabaseLoca
     let applied: Vec<(i64, Vec<u8>)> = read.rows(sql, ()).await.opening(database)?;
     for (version, checksum) in applied {
         if of_engine(read).iter().any(|m| m.version == version && *m.checksum != *checksum) {
-            return Err(StoreError::OtherSchema { database: database.clone(), version });
+            let reason = format!(
+                "another version of tallyd created it with another schema (migration {version} differs), and this version \
+                 does not convert it; nothing was changed. Let the version that wrote it finish its open changes (`tallyd \
+                 outbox list`), keep it for its journal, and set `{}` to a new one, which the first reads fill",
+                database.setting()
+            );
+            return Err(StoreError::refused(format!("open the database {database}"), reason));
         }
     }
     Ok(())

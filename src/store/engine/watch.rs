@@ -11,6 +11,7 @@ use crate::model::Position;
 use crate::store::journal::event::{
     BRAKE_RELEASED, ENTRY_RETRIED, JOB_PAUSED, JOB_RESUMED, OUTBOX_RESOLVED, QUOTA_LIFTED,
 };
+use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store};
 use rustix::fs::inotify;
 use sqlx::postgres::{PgListener, PgPoolOptions};
@@ -65,12 +66,11 @@ impl Store {
     /// reads all, because each statement crosses to the connection's thread and a query follows every commit.
     pub(crate) async fn new_entries(&self, last_seen: Position) -> Result<NewEntries> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS change,
-                          coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN ($2, $3, $4, $5, $6, $7)), 0) AS decision,
+                          coalesce((SELECT max(position) FROM event WHERE position > $1 AND kind IN (SELECT atom FROM json_each($2))), 0) AS decision,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_read_request), 0) AS order_read_request";
-        let kinds = (OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED, JOB_PAUSED, JOB_RESUMED);
-        let values = (last_seen.0, kinds.0, kinds.1, kinds.2, kinds.3, kinds.4, kinds.5);
-        self.fetch_one(sql, values, "read the new entries").await
+        let kinds = [OUTBOX_RESOLVED, BRAKE_RELEASED, ENTRY_RETRIED, QUOTA_LIFTED, JOB_PAUSED, JOB_RESUMED];
+        self.fetch_one(sql, (last_seen, json_rows(&kinds)), "read the new entries").await
     }
 
     /// Begins to watch for a leader that gives the lead up; `None` for a file.

@@ -79,10 +79,7 @@ impl Store {
     /// Returns the position after which the newest `count` exchanges and events stand.
     pub(crate) async fn journal_tail_start(&self, count: u32) -> Result<Position> {
         let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
-                       SELECT position FROM ( \
-                           SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT $1) x \
-                           UNION ALL \
-                           SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT $1) v) entry \
+                       SELECT id AS position FROM exchange UNION ALL SELECT position FROM event \
                        ORDER BY position DESC LIMIT $1) newest";
         self.fetch_value(sql, (i64::from(count),), "find the newest entries").await
     }

@@ -10,7 +10,6 @@ use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 
@@ -136,21 +135,15 @@ fn rows_hash(rows: &[FactRow]) -> String {
 }
 
 fn row_differences(before: &[FactRow], after: &[FactRow]) -> Vec<RowDifference> {
-    let (mut left, mut right) = (before.iter().peekable(), after.iter().peekable());
-    let mut found = Vec::new();
-    loop {
-        let order = match (left.peek(), right.peek()) {
-            (None, None) => return found,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(left), Some(right)) => left.key.cmp(&right.key),
-        };
-        let old = if order == Ordering::Greater { None } else { left.next() };
-        let new = if order == Ordering::Less { None } else { right.next() };
-        if old.map(|old| &old.row) != new.map(|new| &new.row) {
-            found.extend(row_difference(old, new));
-        }
+    if before == after {
+        return Vec::new();
     }
+    let mut rows: BTreeMap<&str, [Option<&FactRow>; 2]> = BTreeMap::new();
+    for (state, side) in [before, after].into_iter().enumerate() {
+        side.iter().for_each(|row| rows.entry(&row.key).or_default()[state] = Some(row));
+    }
+    let differ = rows.into_values().filter(|[old, new]| old.map(|row| &row.row) != new.map(|row| &row.row));
+    differ.filter_map(|[old, new]| row_difference(old, new)).collect()
 }
 
 /// Returns the difference of two rows; of a row in both only the differing columns.

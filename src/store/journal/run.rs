@@ -30,7 +30,7 @@ pub(crate) struct JobSchedule {
 }
 
 /// Run, as `job list` and `job show` print it.
-#[derive(Clone, Debug, FromRow, Serialize)]
+#[derive(Clone, Debug, Default, FromRow, Serialize)]
 pub struct RunRow {
     pub id: i64,
     pub job: String,
@@ -73,7 +73,6 @@ macro_rules! exchange_rows {
          FROM exchange e"
     };
 }
-pub(in crate::store) use exchange_rows;
 
 /// Reason of a change whose call a crash interrupted.
 const INTERRUPTED: &str = "tallyd ended before the answer came; the platform may or may not have applied it";
@@ -84,6 +83,7 @@ macro_rules! run_rows {
                 (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges FROM run r"
     };
 }
+pub(in crate::store) use {exchange_rows, run_rows};
 
 impl Store {
     /// Returns the newest runs of one job or of all, newest first.
@@ -138,18 +138,10 @@ impl WriteTransaction {
         const ACTION: &str = "begin a session";
         let last = "SELECT ended_ms IS NULL FROM session ORDER BY id DESC LIMIT 1";
         let was_interrupted = self.fetch_column(last, (), ACTION).await?.pop().unwrap_or(false);
-        let session_id = match self.leading_session() {
-            Some(id) => {
-                let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
-                           VALUES ($1, $2, $3, $4, $5) RETURNING id";
-                self.fetch_value(sql, (id, boot_id, version, at, moment), ACTION).await?
-            }
-            None => {
-                let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
-                           VALUES ($1, $2, $3, $4) RETURNING id";
-                self.fetch_value(sql, (boot_id, version, at, moment), ACTION).await?
-            }
-        };
+        let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
+                   SELECT coalesce($1, max(id) + 1, 1), $2, $3, $4, $5 FROM session RETURNING id";
+        let values = (self.leading_session(), boot_id, version, at, moment);
+        let session_id = self.fetch_value(sql, values, ACTION).await?;
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt, was_interrupted })
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json as value};
 
 /// Type of a product that consists of other products.
 pub(crate) const KIT_TYPE: &str = "Kit";
+
 impl Store {
     /// Returns the known kits, those whose components were read longest ago first.
     pub(crate) async fn kit_ids(&self) -> Result<Vec<ProductId>> {

@@ -2,8 +2,8 @@
 
 use super::platform_lists::upsert_records;
 use super::stock_levels::json_rows;
-use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, Timestamp};
-use crate::reconcile::proof;
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, Timestamp, time};
+use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::{Result, Store, StoreError, WriteTransaction};
 use serde_json::Value;
 
@@ -105,59 +105,28 @@ impl WriteTransaction {
         self.execute(sql, (rows, page.order_id.0), "reset the age of order lines").await
     }
 
-    /// Fixes the age of the lines that the answer lacks, and returns the number of those proved absent. An
-    /// incomplete answer proves nothing, because an unreadable record may be any of them.
+    /// Fixes the age of the lines that the answer lacks, and returns the number of those that it proves missing: an earlier
+    /// answer lacked them, and since then other lines came, of this order or of another one.
+    ///
+    /// An incomplete answer proves nothing, because an unreadable record may be any of them.
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64> {
-        let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
-                   WHERE order_id = $2 AND missing_since_ms IS NULL \
-                     AND line_item_id NOT IN (SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1))";
-        let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
-            self.fetch_all(sql, (rows, page.order_id.0), "find the lines that are not in the answer").await?;
-        if lacking.is_empty() {
-            return Ok(0);
-        }
-        let lines: Vec<i64> = lacking.iter().map(|(line, ..)| *line).collect();
         let sql = "UPDATE order_line_item \
                    SET observed_ms = coalesce(observed_ms, (SELECT o.observed_ms FROM sales_order o WHERE o.id = $2)), \
                        absent_ms = CASE WHEN $5 THEN coalesce(absent_ms, $3) ELSE absent_ms END, \
                        absent_exchange_id = CASE WHEN $5 THEN coalesce(absent_exchange_id, $4) \
-                                                 ELSE absent_exchange_id END \
-                   WHERE order_id = $2 \
-                     AND line_item_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
-        let values =
-            (json_rows(&lines), page.order_id.0, page.observed_at.0, page.exchange_id.0, page.is_complete);
-        self.execute(sql, values, "keep the age of absent lines").await?;
-        if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
-    }
-
-    /// Marks the lines proved absent: other lines, or those of another order, came since the first absence.
-    async fn order_lines_missing(
-        &mut self,
-        page: &OrderPage<'_>,
-        lacking: &[(i64, Option<i64>, Option<i64>)],
-    ) -> Result<u64> {
-        let first = lacking.iter().filter_map(|(_, _, exchange)| *exchange).min();
-        let others_came = match first {
-            Some(first) => !page.lines.is_empty() || self.orders_returned_since(first, page.order_id).await?,
-            None => return Ok(0),
-        };
-        let absent = lacking
-            .iter()
-            .filter(|(_, first, _)| proof::is_absent(first.map(Timestamp), page.observed_at, others_came));
-        let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
-        let sql = "UPDATE order_line_item SET missing_since_ms = $3 \
-                   WHERE order_id = $2 \
-                     AND line_item_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))";
-        let values = (json_rows(&absent), page.order_id.0, page.observed_at.0);
-        self.execute_counting(sql, values, "mark the missing lines of an order").await
-    }
-
-    /// Returns true if another order's answer, requested after `first`, held lines: the platform works.
-    async fn orders_returned_since(&mut self, first: i64, order: OrderId) -> Result<bool> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > $1 AND o.id <> $2 AND EXISTS ( \
-                       SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
-                         AND l.missing_since_ms IS NULL))";
-        self.fetch_value(sql, (first, order), "read the answers about other orders").await
+                                                 ELSE absent_exchange_id END, \
+                       missing_since_ms = CASE WHEN $5 AND $3 - absent_ms >= $6 AND ($7 OR EXISTS ( \
+                           SELECT 1 FROM sales_order o JOIN order_line_item l ON l.order_id = o.id \
+                           WHERE o.exchange_id > order_line_item.absent_exchange_id AND o.id <> $2 \
+                             AND l.observed_ms IS NULL AND l.missing_since_ms IS NULL)) \
+                           THEN CAST($3 AS BIGINT) END \
+                   WHERE order_id = $2 AND missing_since_ms IS NULL AND line_item_id NOT IN ( \
+                       SELECT CAST(value->>'line_item_id' AS BIGINT) FROM json_each($1)) \
+                   RETURNING missing_since_ms IS NOT NULL";
+        let (of, at, apart) = (page.order_id, page.observed_at, time::whole_millis(ABSENCE_CHECKS_APART));
+        let values = (rows, of, at, page.exchange_id, page.is_complete, apart, !page.lines.is_empty());
+        let absent: Vec<bool> = self.fetch_column(sql, values, "keep the age of absent lines").await?;
+        Ok(absent.into_iter().filter(|is_missing| *is_missing).count() as u64)
     }
 
     /// Returns true if the order has lines and none of those not missing has units left.

@@ -7,6 +7,7 @@ use super::stock_levels::{json_rows, json_rows_by_key};
 use crate::model::{ExchangeId, Month, Timestamp, code_enum};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 code_enum! {
     pub(crate) enum MonthlyReport {
@@ -17,16 +18,13 @@ code_enum! {
 }
 
 impl Store {
-    /// Returns those of `months` whose report is agreed.
-    pub(crate) async fn report_agreed(&self, report: MonthlyReport, months: &[Month]) -> Result<Vec<Month>> {
+    /// Returns the months whose report is agreed.
+    pub(crate) async fn report_agreed(&self, report: MonthlyReport) -> Result<BTreeSet<Month>> {
         let sql = "SELECT year, month FROM report_month WHERE report = $1 AND is_agreed";
         let values = (report.as_str(),);
         let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
-        let known: Vec<Month> = rows
-            .into_iter()
-            .filter_map(|(year, month)| Month::new(year.try_into().ok()?, month.try_into().ok()?))
-            .collect();
-        Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
+        let month = |(year, month): (i64, i64)| Month::new(year.try_into().ok()?, month.try_into().ok()?);
+        Ok(rows.into_iter().filter_map(month).collect())
     }
 
     /// Returns the top sellers of the newest `months` months that have any, newest month first.

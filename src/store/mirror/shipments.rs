@@ -7,23 +7,11 @@
 use super::platform_lists::PlatformList;
 use super::stock_levels::json_rows;
 use super::tracked_orders::QUIET_AFTER;
-use crate::model::{ExchangeId, OrderId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time};
+use crate::client::wire::Shipment;
+use crate::model::{ExchangeId, OrderId, ShipmentId, ShipmentItemId, Timestamp, time};
 use crate::reconcile::tracking::ItemFact;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
-
-/// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
-#[derive(Clone, Debug)]
-pub(crate) struct ShipmentFact {
-    pub id: ShipmentId,
-    pub order_id: Option<OrderId>,
-    pub number: Option<String>,
-    /// `Status`, or the equivalent of `StatusInd`.
-    pub status: Option<String>,
-    pub warehouse_id: Option<WarehouseId>,
-    /// JSON objects with the columns of the items' table as keys.
-    pub items: Vec<Value>,
-}
 
 impl Store {
     /// Returns an item of the shipment that is not among `shown`; a single list does not prove it absent.
@@ -102,25 +90,27 @@ impl WriteTransaction {
         Ok(changed)
     }
 
-    /// Records a shipment with its items.
+    /// Records a shipment of an order with its items, JSON objects with the columns of their table as keys. Absent fields
+    /// leave the stored values unchanged.
     pub(crate) async fn mirror_shipment(
         &mut self,
-        exchange: ExchangeId,
-        observed_at: Timestamp,
-        fact: &ShipmentFact,
+        (exchange, observed_at): (ExchangeId, Timestamp),
+        order: OrderId,
+        made: &Shipment,
+        items: &[Value],
     ) -> Result<()> {
-        self.shipment_items_age(fact.id, &json_rows(&fact.items)).await?;
+        self.shipment_items_age(made.id, &json_rows(items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7) \
-                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, shipment.order_id), \
+                   ON CONFLICT (id) DO UPDATE SET order_id = excluded.order_id, \
                        number = coalesce(excluded.number, shipment.number), \
                        status = coalesce(excluded.status, shipment.status), \
                        warehouse_id = coalesce(excluded.warehouse_id, shipment.warehouse_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms";
-        let ShipmentFact { id, order_id, number, status, warehouse_id, .. } = fact;
-        let values = (id, order_id, number, status, warehouse_id, exchange, observed_at);
+        let (number, warehouse) = (made.number.as_deref(), made.fulfillment_warehouse_id);
+        let values = (made.id, order, number, made.status(), warehouse, exchange, observed_at);
         self.execute(sql, values, "record a shipment").await?;
-        self.mirror_list(PlatformList::ShipmentItems(fact.id), exchange, &fact.items).await.map(drop)
+        self.mirror_list(PlatformList::ShipmentItems(made.id), exchange, items).await.map(drop)
     }
 
     /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take

@@ -6,7 +6,8 @@ use crate::model::{
 };
 use crate::reconcile::ProductLack;
 use crate::reconcile::proof::ABSENCE_CHECKS_APART;
-use crate::store::engine::fetch::{self, Connection};
+use crate::store::engine::error::SqlContext as _;
+use crate::store::engine::fetch::Connection;
 use crate::store::{OutboxWindow, Result, Store, WriteTransaction};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -90,12 +91,6 @@ pub(crate) struct StockLevelWrite {
     pub written: Quantity,
 }
 
-impl StockLevelWrite {
-    pub(super) fn is_same_stock_level(&self, other: &Self) -> bool {
-        (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
-    }
-}
-
 /// Serialises rows for a bulk statement.
 pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
@@ -151,7 +146,7 @@ pub(super) async fn stock_level_rows(
     levels: &[StockLevel],
 ) -> Result<Vec<StockLevelRow>> {
     let values = (stock_level_names(levels), whole_millis(ABSENCE_CHECKS_APART));
-    fetch::all(from, STOCK_LEVEL_ROWS, values, "read stock levels").await
+    from.rows(STOCK_LEVEL_ROWS, values).await.context("read stock levels")
 }
 
 pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
@@ -299,7 +294,9 @@ impl WriteTransaction {
         applied: &[StockLevelWrite],
     ) -> Result<()> {
         let open = self.stock_level_writes_open(exchange).await?;
-        let is_open = |write: &&StockLevelWrite| open.iter().any(|open| open.is_same_stock_level(write));
+        let is_open = |write: &&StockLevelWrite| {
+            open.iter().any(|open| (open.product, open.warehouse_id) == (write.product, write.warehouse_id))
+        };
         let applied: Vec<StockLevelWrite> = applied.iter().filter(is_open).cloned().collect();
         self.stock_levels_written(exchange, sent_at, &applied).await?;
         self.writes_accepted(exchange, sent_at, &applied).await?;

@@ -74,15 +74,6 @@ impl OrderRow {
     }
 }
 
-/// Tracked orders to be read, least recently read first.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OrdersDue {
-    pub named: Vec<OrderId>,
-    pub open: Vec<OrderId>,
-    /// Closed orders that are read again.
-    pub closed: Vec<OrderId>,
-}
-
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct RequestedOrder {
     /// Id of the request; later requests have larger ids.
@@ -91,8 +82,9 @@ pub(crate) struct RequestedOrder {
 }
 
 impl Store {
-    /// Returns the tracked orders to be read at `now`, least recently read first.
-    pub(crate) async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue> {
+    /// Returns the tracked orders to be read at `now`, least recently read first: each with true if a person named it, and
+    /// with true if it is closed.
+    pub(crate) async fn tracked_order_due(&self, now: Timestamp) -> Result<Vec<(OrderId, bool, bool)>> {
         let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
                        unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
                        FROM work_queue ORDER BY exchange_id DESC LIMIT $6), \
@@ -120,18 +112,7 @@ impl Store {
             time::whole_millis(CLOSED_READ_PERIOD),
             i64::from(COUNTS_ROWS_MAX),
         );
-        let rows: Vec<(OrderId, bool, bool)> =
-            self.fetch_all(sql, values, "find the orders to be read").await?;
-        let mut due = OrdersDue::default();
-        for (order, is_named, is_closed) in rows {
-            let queue = match (is_named, is_closed) {
-                (true, _) => &mut due.named,
-                (false, true) => &mut due.closed,
-                (false, false) => &mut due.open,
-            };
-            queue.push(order);
-        }
-        Ok(due)
+        self.fetch_all(sql, values, "find the orders to be read").await
     }
 
     /// Returns the order that was named last and is not among `without`.

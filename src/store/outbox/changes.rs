@@ -2,7 +2,8 @@
 
 use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
 use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
-use crate::store::engine::fetch::{self, Connection};
+use crate::store::engine::error::SqlContext as _;
+use crate::store::engine::fetch::Connection;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::{json_rows, stock_level_names};
 use crate::store::outbox::window::OutboxWindow;
@@ -174,7 +175,7 @@ macro_rules! change_columns {
         )
     };
 }
-pub(super) use {calendar_goes_back, change_columns};
+pub(in crate::store) use {calendar_goes_back, change_columns};
 
 /// SQL: the table `k` of the stock levels of parameter 1, with a row for each of their spellings. As a
 /// condition of the join, PostgreSQL would look the spellings up again for every open change.
@@ -381,7 +382,7 @@ pub(in crate::store) async fn outbox_open_revisions(
     let sql = concat!(level_names!(), "SELECT id, revision ", changes_of_levels!(), " LIMIT $6");
     let (names, after, until, urgent, late) = level_values(window, levels);
     let values = (names, after, until, urgent, late, i64::try_from(limit).unwrap_or(i64::MAX));
-    fetch::all(from, sql, values, "read the revisions of changes").await
+    from.rows(sql, values).await.context("read the revisions of changes")
 }
 
 fn level_values(

@@ -70,14 +70,14 @@ const IS_OPEN: &str = "AND id IN (SELECT id FROM outbox WHERE state = 'pending' 
 impl Store {
     pub(crate) async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<ChangeRow>> {
         let columns = change_columns!();
-        let open = open_condition(filter);
+        let open = if filter.is_open { IS_OPEN } else { "" };
         let sql = format!("{columns} {FILTERED} {open} ORDER BY id DESC LIMIT $9");
         self.fetch_all(AssertSqlSafe(sql), filter_values(filter), "list the changes").await
     }
 
     /// Returns the groups of all changes that the filter includes, without its limit.
     pub(crate) async fn outbox_groups(&self, filter: &OutboxFilter) -> Result<Vec<OutboxGroup>> {
-        let open = open_condition(filter);
+        let open = if filter.is_open { IS_OPEN } else { "" };
         let sql = format!(
             "SELECT state, reason, count(*) AS changes {FILTERED} {open} \
              GROUP BY state, reason ORDER BY state, reason NULLS FIRST"
@@ -112,13 +112,6 @@ impl Store {
                 NamedChange::Ambiguous(keys)
             }
         })
-    }
-}
-
-fn open_condition(filter: &OutboxFilter) -> &'static str {
-    match filter.is_open {
-        true => IS_OPEN,
-        false => "",
     }
 }
 

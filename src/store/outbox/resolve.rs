@@ -81,8 +81,11 @@ impl WriteTransaction {
                 self.resolve_count(&change, number, max_base_age, at).await
             }
             ResolutionStep::Reject => {
-                let detail =
-                    format!("the operator accepted the platform's quantity{}", conflict_numbers(&change));
+                let numbers = match (&change.theirs, &change.mine) {
+                    (Some(theirs), Some(mine)) => format!(": {theirs}, not {mine}"),
+                    _ => String::new(),
+                };
+                let detail = format!("the operator accepted the platform's quantity{numbers}");
                 let decision = json!({"answered": "theirs"});
                 self.decide(&change, &decision, ChangeState::Rejected, &detail, at).await.map(Ok)
             }
@@ -266,12 +269,4 @@ fn stock_level_write(row: &InDoubtRow) -> Option<StockLevelWrite> {
         before: row.before.map(Quantity),
         written: Quantity(row.written?),
     })
-}
-
-/// Returns both sides of a conflict as a text; empty where they are unknown.
-fn conflict_numbers(change: &ChangeRow) -> String {
-    match (&change.theirs, &change.mine) {
-        (Some(theirs), Some(mine)) => format!(": {theirs}, not {mine}"),
-        _ => String::new(),
-    }
 }

@@ -2,10 +2,11 @@
 //!
 //! Read-only; a few queries for each stock level. The room `explain` makes the steps and their sentences.
 
+use crate::model::ChangeId;
 use crate::store::engine::lossy_text::LossyText;
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::outbox::changes::{ChangeContent, body_columns};
-use crate::store::{Result, Store};
+use crate::store::outbox::changes::{body_columns, calendar_goes_back, change_columns};
+use crate::store::{ChangeRow, Result, Store};
 use sqlx_macros::FromRow;
 
 /// SKU of the mirror, among those with one case key.
@@ -55,29 +56,13 @@ pub(crate) struct QuantityStateRow {
     pub operation: Option<String>,
 }
 
-/// Change of the stock level, with the exchange that last carried it.
+/// Change of the stock level, with the exchange that last carried it, or that showed that no call was needed.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct ExplainedChange {
-    pub id: i64,
-    pub key: LossyText,
     #[sqlx(flatten)]
-    pub content: ChangeContent,
-    pub state: String,
-    pub reason: Option<String>,
-    pub detail: Option<String>,
-    /// Time of the insertion, RFC 3339.
-    pub created_at: String,
-    /// Person or role that inserted the change.
-    pub inserted_by: Option<String>,
-    /// Position of the journal at the insertion.
-    pub position: Option<i64>,
-    pub base_quantity: Option<i64>,
-    pub base_own_delta: Option<i64>,
-    pub written: Option<i64>,
+    pub change: ChangeRow,
     /// Time of the last state transition.
     pub state_changed_ms: Option<i64>,
-    /// Exchange that carried the change, or that showed that no call was needed.
-    pub exchange_id: Option<i64>,
     pub operation: Option<String>,
     /// Time at which that exchange was sent.
     pub sent_ms: Option<i64>,
@@ -159,19 +144,16 @@ impl Store {
         warehouse: i64,
     ) -> Result<Vec<ExplainedChange>> {
         let sql = concat!(
-            "SELECT o.id, o.key, o.kind, ",
-            body_columns!(),
-            ", o.state, o.reason, o.detail, o.created_at, o.inserted_by, o.position, o.base_quantity, \
-             o.base_own_delta, o.written, o.state_changed_ms, o.exchange_id, e.operation, e.sent_ms, \
-                   e.ended, e.verdict \
-             FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
-             WHERE o.sku IN (SELECT atom FROM json_each($1)) AND o.warehouse_id = $2 ORDER BY o.id"
+            change_columns!(),
+            ", state_changed_ms, x.operation, x.sent_ms, x.ended, x.verdict FROM outbox \
+             LEFT JOIN (SELECT id AS carrier, operation, sent_ms, ended, verdict FROM exchange) x ON x.carrier = exchange_id \
+             WHERE sku IN (SELECT atom FROM json_each($1)) AND warehouse_id = $2 ORDER BY id"
         );
         self.fetch_all(sql, (json_rows(spellings), warehouse), "read the changes of a stock level").await
     }
 
     /// Returns checks, trips and events of these changes, and the events of their release.
-    pub(crate) async fn explain_events(&self, changes: &[i64]) -> Result<Vec<ExplainedEvent>> {
+    pub(crate) async fn explain_events(&self, changes: &[ChangeId]) -> Result<Vec<ExplainedEvent>> {
         let sql = "WITH change AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \

@@ -5,9 +5,9 @@
 
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::store::engine::lossy_text::LossyText;
-use crate::store::journal::run::exchange_rows;
+use crate::store::journal::run::{exchange_rows, run_rows};
 use crate::store::mirror::stock_levels::json_rows;
-use crate::store::{ExchangeRow, JobHealthRow, MismatchRow, PauseRow, QuarantineRow, Result, Store};
+use crate::store::{ExchangeRow, JobHealthRow, MismatchRow, PauseRow, QuarantineRow, Result, RunRow, Store};
 use sqlx_macros::FromRow;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct HealthRows {
     pub pushes_resumed: Option<Timestamp>,
     pub jobs: Vec<JobHealthRow>,
     /// Last run of `prune`, if a jump of the clock kept it from pruning and no snapshot came since.
-    pub(crate) unpruned: Option<EndedRunRow>,
+    pub(crate) unpruned: Option<RunRow>,
     /// Number of changes in each state.
     pub changes: Vec<(String, i64)>,
     /// Pending changes by kind and reason, and those that are being sent for longer than a call can take.
@@ -41,7 +41,7 @@ pub struct HealthRows {
     /// Last calls that write, newest first.
     pub(crate) writes: Vec<ExchangeRow>,
     /// Last finished runs of `push`, newest first.
-    pub(crate) pushes: Vec<EndedRunRow>,
+    pub(crate) pushes: Vec<RunRow>,
     /// Records that no poll could read.
     pub(crate) unreadable: Vec<UnreadableRow>,
     pub(crate) quarantined: Vec<QuarantineRow>,
@@ -103,13 +103,6 @@ pub(crate) struct RejectedRow {
     pub since_ms: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub(crate) struct EndedRunRow {
-    pub outcome: String,
-    pub summary: Option<String>,
-    pub started_ms: i64,
-}
-
 /// Record that no poll could read.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct UnreadableRow {
@@ -159,9 +152,11 @@ const LAST_SESSION: &str = "SELECT s.started_ms, s.ended_ms, \
 
 /// SQL: the last run of `prune` if it was partial, as only a jump of the clock makes it, and no snapshot was
 /// taken since. `journal prune` leaves a snapshot and no run.
-const UNPRUNED: &str = "SELECT outcome, summary, started_ms \
-               FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) r \
-               WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
+const UNPRUNED: &str = concat!(
+    run_rows!(),
+    " WHERE r.id = (SELECT max(id) FROM run WHERE job = 'prune' AND outcome <> 'running') AND r.outcome = 'partial' \
+      AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > r.ended_ms)"
+);
 
 /// SQL: the rejected changes to report. A rejection by a person or by the policy needs no acknowledgement.
 const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail \
@@ -174,8 +169,8 @@ const REJECTED: &str = "SELECT n.changes, n.since_ms, o.key, o.reason, o.detail 
 const RESTORE: &str = "SELECT what, at_ms FROM brake_trip \
                WHERE restored_position IS NOT NULL AND released_ms IS NULL ORDER BY id DESC LIMIT 1";
 
-const PUSHES: &str = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
-               ORDER BY id DESC LIMIT $1";
+const PUSHES: &str =
+    concat!(run_rows!(), " WHERE r.job = 'push' AND r.outcome <> 'running' ORDER BY r.id DESC LIMIT $1");
 
 /// SQL: the records that at least two polls could not read, or that were not alone in their answer, and no poll has
 /// read since. Three in one answer are no odd record. A record is left out once an answer brought its SKU, or a
