@@ -125,17 +125,10 @@ async fn a_page_size_that_was_proved_serves_the_next_run() {
     );
 }
 
+/// Runs the job as its schedule starts it.
 async fn read_all(daemon: &daemon::Daemon) {
     let finished = run_job(daemon.context(), JobKind::Balances, RunTrigger::Schedule).await.unwrap();
     assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
-}
-
-/// Runs a job as its schedule starts it; returns the summary.
-async fn scheduled(world: &World, kind: JobKind) -> String {
-    let daemon = world.daemon().await;
-    let finished = run_job(daemon.context(), kind, RunTrigger::Schedule).await.unwrap();
-    assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
-    finished.summary
 }
 
 /// Creates a mirror ten minutes old. Nothing is scheduled, and a page holds five SKUs.

@@ -503,14 +503,14 @@ fn the_unit_of_one_account_and_of_several_differ_in_paths_only() {
 #[test]
 fn planted_violations_are_found() {
     let imports = |path: &str, text: &str| check_imports(&Source::new(path, text)).len();
-    assert_eq!(imports("src/store/pool.rs", "use crate::client::Verdict;"), 1);
+    assert_eq!(imports("src/store/pool.rs", "use crate::exec::JobError;"), 1);
     assert_eq!(
         imports("src/client/transport/http.rs", "use crate::{model::Sku, store::{Writer, Reader}};"),
         1
     );
     assert_eq!(imports("src/limiter/mod.rs", "fn f() { crate::config::Config::load(); }"), 1);
     assert_eq!(imports("src/push/send.rs", "use crate::sandbox::Sandbox;"), 1);
-    assert_eq!(imports("src/store/pool.rs", "use super::super::client::Verdict;"), 1);
+    assert_eq!(imports("src/store/pool.rs", "use super::super::exec::JobError;"), 1);
     assert_eq!(imports("src/sandbox/platform/company.rs", "use crate::model::Sku;"), 1);
     assert_eq!(imports("src/store/pool.rs", "use crate::telemetry;"), 1);
     assert_eq!(imports("src/cli/mod.rs", "use crate::web::start_pages;"), 1);
