@@ -22,6 +22,9 @@ fn line(id: i64, sold: i64, left: Option<i64>) -> OrderLine {
 /// Named lines, each with its quantity if it is named.
 type NamedLines<'a> = Option<&'a [(i64, Option<i64>)]>;
 
+/// Order as read, and true if a shipment of it is known.
+type ReadOrder<'a> = (Option<&'a OrderSnapshot>, bool);
+
 fn change(lines: NamedLines<'_>) -> ShipmentCreate {
     let line = |&(id, quantity): &(i64, Option<i64>)| ShipmentLine { line_item_id: LineItemId(id), quantity };
     ShipmentCreate { order_id: OrderId(5), lines: lines.map(|lines| lines.iter().map(line).collect()) }
@@ -50,7 +53,7 @@ fn what_is_sent_names_lines_and_quantities_or_a_whole_order_without_a_shipment()
         [&whole, &silent, &none_left, &empty, &long].map(|order| (Some(order), false));
     let (new, shipped) = ((Some(&new), false), (Some(&new), true));
     // Columns: name, named lines, order and true if a shipment of it is known, plan.
-    let cases: [(&str, NamedLines<'_>, (Option<&OrderSnapshot>, bool), &str); 23] = [
+    let cases: [(&str, NamedLines<'_>, ReadOrder<'_>, &str); 23] = [
         ("not read just now", None, (None, false), "read"),
         ("no such order", None, empty, "held not_shown"),
         ("more than one page", None, long, "held not_shown"),
