@@ -6,7 +6,6 @@
 use super::reader::SectionReader;
 use super::{JobConfig, problem};
 use crate::model::JobKind;
-use crate::model::time::DAY;
 use crate::schedule::{MissedPolicy, Schedule, ScheduleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +66,7 @@ impl JobsConfig {
 fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
     let expression = table.read_text("schedule", default);
     let timezone = table.read_text("timezone", "UTC");
-    let jitter = table.read_duration("jitter", "0s", Duration::ZERO..=DAY);
+    let jitter = table.read_duration("jitter", "0s", "0s", "1d");
     let missed = table.read_code("missed", MissedPolicy::RunOnce, MissedPolicy::ALL);
     let enabled = table.read_flag("enabled", true);
     let schedule = Schedule::parse(&expression, &timezone, jitter, missed);
@@ -78,7 +77,7 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
             table.suggest_key(problem::nearest_key(name, zones));
         }
         ScheduleError::Jitter(_) => {
-            table.add_problem("jitter", super::units::format_duration(jitter), error.to_string());
+            table.add_problem("jitter", format!("{jitter:?}"), error.to_string());
         }
         ScheduleError::Expression(_) => {
             table.add_problem("schedule", format!("{expression:?}"), error.to_string());

@@ -4,10 +4,8 @@ use super::address::check_header_name;
 use super::reader::SectionReader;
 use super::sections::parse_path;
 use crate::client::receiver_host;
-use crate::model::time::DAY;
 use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, SecretUrl};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 pub(super) fn read_notifiers(root: &mut SectionReader<'_>, account: &str) -> Vec<NotifierSettings> {
     let mut names = BTreeSet::new();
@@ -28,12 +26,11 @@ pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Opt
     let webhook = table.read_optional("webhook", checked_url);
     let header = table.read_optional("header", check_header_name);
     let header_file = table.read_optional("header_file", parse_path);
-    let words = table.read_texts("command");
-    let timeout =
-        table.read_duration("command_timeout", "30s", Duration::from_secs(1)..=Duration::from_mins(10));
+    let words = table.read_texts("command", |word| Ok(word.to_owned()));
+    let timeout = table.read_duration("command_timeout", "30s", "1s", "10m");
     let ping = table.read_optional("ping", checked_url);
-    let every = table.read_duration("every", "1m", Duration::from_mins(1)..=DAY);
-    let window = table.read_duration("window", "10m", Duration::ZERO..=DAY);
+    let every = table.read_duration("every", "1m", "1m", "1d");
+    let window = table.read_duration("window", "10m", "0s", "1d");
     let name = table.read_optional("name", checked_name);
     let account = table.read_optional("account", checked_name).unwrap_or_else(|| account.to_owned());
     if header.is_some() != header_file.is_some() || (header.is_some() && webhook.is_none()) {
@@ -62,17 +59,11 @@ pub(super) fn read_notifier(table: &mut SectionReader<'_>, account: &str) -> Opt
 
 /// Reads `on`; without it, all topics.
 fn read_topics(table: &mut SectionReader<'_>) -> BTreeSet<NoticeTopic> {
-    let mut topics = BTreeSet::new();
-    for code in table.read_texts("on") {
-        match NoticeTopic::from_code(&code) {
-            Some(topic) => drop(topics.insert(topic)),
-            None => {
-                let known: Vec<&str> = NoticeTopic::ALL.iter().map(|topic| topic.as_str()).collect();
-                table.add_problem("on", &code, format!("write some of {}", known.join(", ")));
-            }
-        }
-    }
-    if topics.is_empty() { NoticeTopic::ALL.iter().copied().collect() } else { topics }
+    let known = NoticeTopic::ALL.iter().map(|topic| topic.as_str()).collect::<Vec<_>>().join(", ");
+    let topics = table.read_texts("on", |code| {
+        NoticeTopic::from_code(code).ok_or_else(|| format!("write some of {known}"))
+    });
+    if topics.is_empty() { NoticeTopic::ALL } else { &topics }.iter().copied().collect()
 }
 
 fn checked_url(text: &str) -> Result<(SecretUrl, String), String> {

@@ -77,14 +77,15 @@ impl<'a> SectionReader<'a> {
         tables
     }
 
-    pub(super) fn read_texts(&mut self, key: &str) -> Vec<String> {
+    /// Reads a list of texts, each through `parse`; those that it refuses are left out.
+    pub(super) fn read_texts<T>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
         let wanted = "write a list of texts, such as [\"a\", \"b\"]";
         let found = self.take_key(key);
         let mut texts = Vec::new();
         for value in self.list_of(key, found, wanted) {
-            match value {
-                ConfigValue { kind: ValueKind::String(text), .. } => texts.push(text),
-                other => self.report_value(key, &other, wanted.into()),
+            match text_of(&value).map_or_else(|| Err(wanted.into()), &parse) {
+                Ok(text) => texts.push(text),
+                Err(why) => self.report_value(key, &value, why),
             }
         }
         texts
@@ -160,16 +161,13 @@ impl<'a> SectionReader<'a> {
         default
     }
 
-    pub(super) fn read_duration(
-        &mut self,
-        key: &str,
-        default: &str,
-        range: RangeInclusive<Duration>,
-    ) -> Duration {
+    /// Reads a duration; `least` and `most` are written as in the file.
+    pub(super) fn read_duration(&mut self, key: &str, default: &str, least: &str, most: &str) -> Duration {
         self.read_quoted(key, default, "write it in quotes and with its unit, such as \"30s\"", |text| {
             let duration = units::parse_duration(text)?;
-            let [least, most] = [*range.start(), *range.end()].map(units::format_duration);
-            if range.contains(&duration) { Ok(duration) } else { Err(format!("must be {least} to {most}")) }
+            let is_within =
+                (units::parse_duration(least)?..=units::parse_duration(most)?).contains(&duration);
+            is_within.then_some(duration).ok_or_else(|| format!("must be {least} to {most}"))
         })
     }
 

@@ -10,7 +10,6 @@ use crate::client::{HeaderNames, parse_base_url};
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
 use crate::model::WarehouseId;
-use crate::model::time::DAY;
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
 use crate::reconcile::in_doubt::quiet_quantity;
@@ -47,11 +46,7 @@ impl ServiceConfig {
             base_url,
             keys: KeySource::new(integration, gateway, key_context),
             application_id: table.read_optional("application_id", check_header_value),
-            timeout: table.read_duration(
-                "timeout",
-                "30s",
-                Duration::from_millis(100)..=Duration::from_mins(10),
-            ),
+            timeout: table.read_duration("timeout", "30s", "100ms", "10m"),
             ca_file: table.read_optional("ca_file", parse_path),
             proxy: table.read_optional("proxy", ProxyUrl::parse),
             headers: table.read_section("headers", read_header_names),
@@ -139,11 +134,7 @@ impl DatabaseConfig {
             schema,
             password: PasswordSource::new(password_file, key_context),
             moves_between_hosts: table.read_flag("moves_between_hosts", false),
-            takeover_after: table.read_duration(
-                "takeover_after",
-                "15s",
-                Duration::from_secs(5)..=Duration::from_mins(10),
-            ),
+            takeover_after: table.read_duration("takeover_after", "15s", "5s", "10m"),
         }
     }
 
@@ -177,12 +168,12 @@ pub(super) fn read_quantities(table: &mut SectionReader<'_>) -> QuantitySettings
     QuantitySettings {
         policy,
         by_warehouse: table.read_section("warehouse", |ids| read_policies(ids, policy)),
-        max_fact_age: table.read_duration("max_fact_age", "10s", Duration::ZERO..=DAY),
+        max_fact_age: table.read_duration("max_fact_age", "10s", "0s", "1d"),
         brakes: BrakeSettings {
             max_zeroing_fraction: table.read_fraction("max_zeroing_fraction", 0.2, 0.0..=1.0),
             max_quantity_jump: table.read_integer("max_quantity_jump", 0, 0..=1_000_000_000).into(),
         },
-        max_base_age: table.read_duration("max_base_age", "15m", Duration::from_secs(1)..=DAY * 7),
+        max_base_age: table.read_duration("max_base_age", "15m", "1s", "1w"),
     }
 }
 
@@ -206,7 +197,7 @@ fn read_policies(table: &mut SectionReader<'_>, default: CountPolicy) -> BTreeMa
 
 pub(super) fn read_retention(table: &mut SectionReader<'_>) -> JournalRetention {
     JournalRetention {
-        keep_bodies: table.read_duration("keep_bodies", "14d", Duration::from_secs(1)..=DAY * 3660),
+        keep_bodies: table.read_duration("keep_bodies", "14d", "1s", "3660d"),
         max_size: table.read_size("max_size", "1 GiB"),
     }
 }
@@ -241,16 +232,9 @@ pub struct WebConfig {
 
 impl WebConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
-        let mut allow_hosts = table.read_texts("allow_hosts");
-        for host in &mut allow_hosts {
-            match check_host_name(host) {
-                Ok(name) => *host = name,
-                Err(why) => table.add_problem("allow_hosts", &*host, why),
-            }
-        }
         Self {
             token_file: table.read_optional("token_file", parse_path),
-            allow_hosts,
+            allow_hosts: table.read_texts("allow_hosts", check_host_name),
             low: table.read_integer("low", 5, 0..=1_000_000).into(),
         }
     }
