@@ -87,8 +87,13 @@ impl Finding {
         }
     }
 
-    pub(super) fn with_since(self, since: Timestamp) -> Self {
-        Self { since: Some(since), ..self }
+    pub(super) fn with_since(self, since: impl Into<Option<Timestamp>>) -> Self {
+        Self { since: since.into(), ..self }
+    }
+
+    /// Makes the finding a note, which needs no operator, under this condition.
+    pub(super) fn note_if(self, is_note: bool) -> Self {
+        Self { severity: if is_note { FindingSeverity::Note } else { self.severity }, ..self }
     }
 
     pub(super) fn with_subjects(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {

@@ -11,7 +11,6 @@ mod outbox;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use finding::FindingSeverity;
 pub use finding::{Finding, FindingCode};
 
 use crate::limiter::{self, BadRequestStatus, EndingHold, LimiterState, QUOTA_WINDOW, QuotaStatus};
@@ -114,22 +113,19 @@ pub async fn check_health(store: &Store, inputs: &HealthInputs) -> Result<Health
     let is_new =
         |session: LastSessionRow| inputs.now.duration_since(Timestamp(session.started_ms)) <= METRICS_MAX_AGE;
     let is_old = inputs.is_metrics_old && !report.rows.last_session.is_none_or(is_new);
-    let unwritten = |text: String, todo: String| Finding::new(FindingCode::FileUnwritten, 1, text, todo);
     report.findings.extend(inputs.metrics_file.as_deref().filter(|_| is_old).map(|file| {
         let file = file.display();
+        let text = format!("the metrics file {file} cannot be written: tallyd runs, and it has no new one");
         let todo =
             "make its folder writable for tallyd (ReadWritePaths= in the unit) or empty `metrics.textfile`";
-        unwritten(
-            format!("the metrics file {file} cannot be written: tallyd runs, and it has no new one"),
-            todo.into(),
-        )
+        Finding::new(FindingCode::FileUnwritten, 1, text, todo)
     }));
     report.findings.extend(store.foreign_position_file().as_deref().map(|file| {
         let file = file.display();
         let text = format!(
             "{file} belongs to another user than the database, so a restored older copy may not be noticed"
         );
-        unwritten(text, format!("sudo chown tallyd: {file}"))
+        Finding::new(FindingCode::FileUnwritten, 1, text, format!("sudo chown tallyd: {file}"))
     }));
     Ok(report)
 }
@@ -224,13 +220,9 @@ fn paused_job(pause: &PauseRow, rows: &HealthRows, now: Timestamp) -> Finding {
             text.push_str(&format!("; {} pending", counted(waiting, "change")));
         }
     }
-    // A pause is for hours and may be forgotten.
-    let severity = match now.duration_since(since) >= DAY {
-        true => FindingSeverity::Person,
-        false => FindingSeverity::Note,
-    };
     let found = Finding::new(FindingCode::Paused, 1, text, format!("to end it: tallyd resume {}", pause.job));
-    Finding { severity, ..found.with_since(since).with_subjects([&*pause.job]) }
+    // A pause is for hours and may be forgotten.
+    found.with_since(since).with_subjects([&*pause.job]).note_if(now.duration_since(since) < DAY)
 }
 
 pub(crate) fn database_replaced() -> Finding {
@@ -302,21 +294,17 @@ fn no_daemon(rows: &HealthRows, inputs: &HealthInputs, is_late: bool) -> Option<
         ),
         (Some(_), Some(ended)) => format!("tallyd does not run; it ended in good order at {ended}"),
     };
-    let severity = match rows.last_session.is_some_and(is_cron) && !is_overdue {
-        true => FindingSeverity::Note,
-        false => FindingSeverity::Person,
-    };
-    Some(Finding { since, severity, ..Finding::new(FindingCode::NoDaemon, 1, text, todo) })
+    let is_between_runs = rows.last_session.is_some_and(is_cron) && !is_overdue;
+    Some(Finding::new(FindingCode::NoDaemon, 1, text, todo).with_since(since).note_if(is_between_runs))
 }
 
 fn holds_over(quota: &QuotaStatus, least: Duration, now: Timestamp) -> Vec<Finding> {
     let todo = "wait for its end; if the platform ordered it by mistake: tallyd quota lift";
-    let long = quota.holds.iter().filter(|hold| hold.until.duration_since(now) > least);
-    let found = long.map(|hold| {
+    let finding = |hold: &EndingHold| {
         let found = Finding::new(FindingCode::QuotaHold, 1, hold_text(hold, now), todo);
         found.with_since(hold.since).with_subjects([&*hold.what])
-    });
-    found.collect()
+    };
+    quota.holds.iter().filter(|hold| hold.until.duration_since(now) > least).map(finding).collect()
 }
 
 pub(crate) fn hold_text(hold: &EndingHold, now: Timestamp) -> String {
@@ -352,7 +340,7 @@ fn stale_job(row: &JobHealthRow) -> Finding {
     let since = row.last_good();
     let todo = format!("see: tallyd job list --kind {}", row.job);
     let found = Finding::new(FindingCode::Stale, 1, format!("{} is stale ({how_old})", row.job), todo);
-    Finding { since, ..found.with_subjects([row.job.clone()]) }
+    found.with_since(since).with_subjects([row.job.clone()])
 }
 
 fn old_backup(backup: &JobHealthRow, now: Timestamp) -> Option<Finding> {
@@ -398,50 +386,46 @@ fn unshown_writes(rows: &[MismatchRow]) -> Option<Finding> {
 }
 
 fn quarantined_entries(rows: &[QuarantineRow]) -> Option<Finding> {
-    let since = rows.iter().map(|row| row.since_ms).min()?;
-    let named = rows
-        .iter()
-        .map(|row| format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try()));
-    let text = format!(
-        "{} in quarantine, because every call with such an entry fails: {}",
-        counted(rows.len(), "entry"),
-        first_names(named, rows.len())
+    let since = Timestamp(rows.iter().map(|row| row.since_ms).min()?);
+    let reasons =
+        rows.iter().map(|row| format!("{}: {}; next try {}", row.operation, row.why, row.next_try()));
+    let what = format!(
+        "{} in quarantine, because every call with such an entry fails",
+        counted(rows.len(), "entry")
     );
     let todo = "correct them at the platform, then: tallyd quarantine retry ENTRY";
-    let found = Finding::new(FindingCode::Quarantined, rows.len(), text, todo);
-    Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
+    let named = rows.iter().map(|row| row.subject.clone()).zip(reasons).collect();
+    Some(named_entries(FindingCode::Quarantined, &what, named, todo).with_since(since))
 }
 
-fn unreadable_records(rows: &HealthRows) -> Option<Finding> {
-    let rows = &rows.unreadable;
-    let since = rows.iter().map(|row| row.since_ms).min()?;
-    let named = rows.iter().map(|row| format!("{} ({}: {})", row.subject, row.job, row.why));
-    let text = format!(
-        "{} unreadable at each poll since {}, so what they show is old: {}",
-        counted(rows.len(), "record"),
-        Timestamp(since),
-        first_names(named, rows.len())
+fn unreadable_records(HealthRows { unreadable: rows, .. }: &HealthRows) -> Option<Finding> {
+    let since = Timestamp(rows.iter().map(|row| row.since_ms).min()?);
+    let what = format!(
+        "{} unreadable at each poll since {since}, so what they show is old",
+        counted(rows.len(), "record")
     );
     let todo = "correct them at the platform; its answers: tallyd journal show";
-    let found = Finding::new(FindingCode::Unreadable, rows.len(), text, todo);
-    Some(found.with_since(Timestamp(since)).with_subjects(rows.iter().map(|row| row.subject.clone())))
+    let named = rows.iter().map(|row| (row.subject.clone(), format!("{}: {}", row.job, row.why))).collect();
+    Some(named_entries(FindingCode::Unreadable, &what, named, todo).with_since(since))
+}
+
+/// Returns a finding about entries with a reason each, of which it names the first.
+fn named_entries(code: FindingCode, what: &str, entries: Vec<(String, String)>, todo: &str) -> Finding {
+    let all = entries.len();
+    let names = entries.iter().take(NAMES_MAX).map(|(subject, why)| format!("{subject} ({why})"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = if all > NAMES_MAX { format!(", and {} more", all - NAMES_MAX) } else { String::new() };
+    let found = Finding::new(code, all, format!("{what}: {names}{more}"), todo);
+    found.with_subjects(entries.into_iter().map(|(subject, _)| subject))
 }
 
 fn missing_skus(skus: i64) -> Finding {
     let text = format!("{} missing at the platform", counted(skus, "tracked SKU"));
-    let found = Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list --missing");
-    Finding { severity: FindingSeverity::Note, ..found }
+    Finding::new(FindingCode::MissingSkus, skus, text, "see: tallyd sku list --missing").note_if(true)
 }
 
 fn nothing_tracked() -> Finding {
     let text = "no SKU is tracked, so no stock is read from the platform";
     let todo = "track the SKUs: tallyd sku add SKU, or tallyd sku import FILE";
-    Finding { severity: FindingSeverity::Note, ..Finding::new(FindingCode::NothingTracked, 1, text, todo) }
-}
-
-fn first_names(named: impl Iterator<Item = String>, all: usize) -> String {
-    let names: Vec<String> = named.take(NAMES_MAX).collect();
-    let rest = all.saturating_sub(names.len());
-    let more = if rest == 0 { String::new() } else { format!(", and {rest} more") };
-    format!("{}{more}", names.join(", "))
+    Finding::new(FindingCode::NothingTracked, 1, text, todo).note_if(true)
 }

@@ -73,8 +73,7 @@ impl<'a> BacklogHealth<'a> {
             return None;
         }
         let since = Timestamp(row.since_ms);
-        let (held_until, hold) = self.last_hold().unzip();
-        let froms = [Some(since), row.first_session_ms.map(Timestamp), held_until, self.resumed];
+        let froms = [Some(since), row.first_session_ms.map(Timestamp), self.held_until(), self.resumed];
         let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
         let is_in_time = waited <= self.late_after || (self.is_moving && waited <= self.allowance);
@@ -82,7 +81,7 @@ impl<'a> BacklogHealth<'a> {
             return None;
         }
         let waits = format_elapsed(self.inputs.now.duration_since(since));
-        let (why, todo) = self.wait_reason(row, hold);
+        let (why, todo) = self.wait_reason(row);
         let text = format!(
             "{} ({}) pending for too long, `{}` for {waits}: {why}",
             counted(row.changes, "change"),
@@ -94,17 +93,14 @@ impl<'a> BacklogHealth<'a> {
         Some(found.with_since(since).with_subjects([&*row.key]))
     }
 
-    /// Returns the end of the last hold, and its reason. The limiter's memory keeps a hold that has ended until
-    /// the next is set. Changes that waited for it have their time from its end.
-    fn last_hold(&self) -> Option<(Timestamp, String)> {
-        let timed = self.limiter_state.holds.iter().filter_map(|hold| {
-            let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
-            Some((until, hold.reason.as_str().to_owned()))
-        });
-        timed.max_by_key(|(until, _)| *until)
+    /// Returns the end of the last hold. The limiter's memory keeps a hold that has ended until the next is set.
+    /// Changes that waited for it have their time from its end.
+    fn held_until(&self) -> Option<Timestamp> {
+        let holds = self.limiter_state.holds.iter();
+        holds.filter_map(|hold| Some(hold.since.plus(Duration::from_millis(hold.duration_ms?)))).max()
     }
 
-    fn wait_reason(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
+    fn wait_reason(&self, row: &WaitingRow) -> (String, String) {
         let reason = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.inputs.daemon != DaemonState::Running {
             return reason("no daemon runs on this database", "start it: sudo systemctl start tallyd");
@@ -132,13 +128,7 @@ impl<'a> BacklogHealth<'a> {
                 let todo = todo.unwrap_or_else(|| "see: tallyd job list --kind push".to_owned());
                 (format!("{} ({detail})", code.replace('_', " ")), todo)
             }
-            None => {
-                let why = hold.map_or_else(
-                    || "no push has claimed them".to_owned(),
-                    |reason| format!("no push has claimed them since the last hold ({reason})"),
-                );
-                (why, "see: tallyd job list --kind push".to_owned())
-            }
+            None => reason("no push has claimed them", "see: tallyd job list --kind push"),
         }
     }
 }
