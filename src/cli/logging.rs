@@ -15,5 +15,5 @@ pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<LogHandle, 
     let is_journal = environment("JOURNAL_STREAM")
         .zip(fstat(stderr()).ok())
         .is_some_and(|(stream, stat)| stream == format!("{}:{}", stat.st_dev, stat.st_ino));
-    Ok(telemetry::init_logging(format, level, is_journal)?)
+    telemetry::init_logging(format, level, is_journal).map_err(CommandFailure::cannot("set up logging"))
 }

@@ -50,7 +50,6 @@ use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
 use crate::sandbox::{SandboxError, SandboxOptions};
 use crate::store::{LockError, StoreError};
-use crate::telemetry::LoggingError;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsStr;
@@ -269,7 +268,6 @@ failures! {
     LockError: |_| false,
     ProjectionError: |_| false,
     JobError: |_| false,
-    LoggingError: |_| false,
     StoreError: has_moved,
     ViewError: |error| match error {
         ViewError::Store(error) => has_moved(error),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(in crate::cli) async fn run_command(context: &CliContext, is_once: bool) -> CommandResult {
@@ -111,7 +111,7 @@ impl SignalStreams {
     /// Drains at the first TERM or INT and exits at the second. HUP drains if the terminal was closed, else reloads
     /// the configuration.
     async fn listen(mut self, stop: CancellationToken, source: ReloadSource, changed: mpsc::Sender<Config>) {
-        let (mut next, mut reads) = (None, JoinSet::new());
+        let (source, mut reload) = (Arc::new(source), None::<JoinHandle<()>>);
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
@@ -119,20 +119,10 @@ impl SignalStreams {
                         stop.cancel();
                         continue;
                     }
-                    // The newest file counts, also if an older one hangs.
-                    reads.abort_all();
-                    reads.spawn(read_config(source.file.clone()));
-                    continue;
-                }
-                Some(read) = reads.join_next() => {
-                    // An aborted read has a newer one behind it.
-                    next = read.ok().and_then(|read| source.accept(read)).or(next);
-                    continue;
-                }
-                // A start may wait for long, and a standby longer: only the newest configuration is kept for it.
-                Ok(room) = changed.reserve(), if next.is_some() => {
-                    if let Some(config) = next.take() {
-                        room.send(config);
+                    // The newest file counts, also if an older one hangs or waits for the end of a start.
+                    let newest = tokio::spawn(source.clone().reload(changed.clone()));
+                    if let Some(older) = reload.replace(newest) {
+                        older.abort();
                     }
                     continue;
                 }
@@ -161,15 +151,20 @@ struct ReloadSource {
 }
 
 impl ReloadSource {
-    fn accept(&self, read: Result<Config, String>) -> Option<Config> {
-        let config = read.and_then(|config| {
-            self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
-            Ok(config)
-        });
-        if let Err(why) = &config {
-            tracing::error!(event = event::CONFIG_REFUSED, "the running configuration stays in force: {why}");
-            daemon::notify_reload_refused();
+    async fn reload(self: Arc<Self>, changed: mpsc::Sender<Config>) {
+        match read_config(self.file.clone()).await {
+            Ok(config) => {
+                self.logging.set_level(config.log.level);
+                // The receiver is gone once the daemon ends.
+                drop(changed.send(config).await);
+            }
+            Err(why) => {
+                tracing::error!(
+                    event = event::CONFIG_REFUSED,
+                    "the running configuration stays in force: {why}"
+                );
+                daemon::notify_reload_refused();
+            }
         }
-        config.ok()
     }
 }
