@@ -1,11 +1,11 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
-use super::{TextTable, pretty_json, write_stdout};
+use super::{TextTable, pretty_json, terminal_width, write_stdout};
 use serde::Serialize;
 
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
-    widths: Vec<usize>,
+    widths: Vec<u16>,
     has_begun: bool,
 }
 
@@ -26,7 +26,7 @@ impl StreamedList {
         let text = if self.is_json {
             self.json_rows(rows)
         } else {
-            table().lines(&mut self.widths, !self.has_begun)
+            table().lines(terminal_width(), &mut self.widths, !self.has_begun)
         };
         self.has_begun = true;
         write_stdout(&text)
@@ -74,9 +74,9 @@ mod tests {
     fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
         let table = |sku: &str, n: &str| TextTable::new([columns! {"sku": sku, "n": n}]);
         let mut widths = Vec::new();
-        assert_eq!(table("A", "1").lines(&mut widths, true), table("A", "1").to_text("none"));
-        assert_eq!(table("LONG", "10").lines(&mut widths, false), "LONG  10\n");
-        assert_eq!(table("B", "2").lines(&mut widths, false), "B      2\n");
+        assert_eq!(table("A", "1").lines(None, &mut widths, true), table("A", "1").to_text("none"));
+        assert_eq!(table("LONG", "10").lines(None, &mut widths, false), "LONG  10\n");
+        assert_eq!(table("B", "2").lines(None, &mut widths, false), "B      2\n");
         let listing = StreamedList { has_begun: true, ..StreamedList::new(false) };
         assert_eq!(listing.closing_text("none"), "");
     }

@@ -16,8 +16,7 @@ use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedValue, fie
 use crate::present::{DecisionSentences, ViewError};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use console::{Alignment, measure_text_width, pad_str};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::Value;
@@ -150,7 +149,7 @@ impl TextTable {
         match self.rows.is_empty() {
             true if nothing.is_empty() => String::new(),
             true => format!("{nothing}\n"),
-            false => self.lines(&mut Vec::new(), true),
+            false => self.lines(terminal_width(), &mut Vec::new(), true),
         }
     }
 
@@ -158,36 +157,11 @@ impl TextTable {
         if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
     }
 
-    /// Returns the rows in columns that are at least as wide as `widths`, which are widened. A row is a line, so that
-    /// programs can search it. A terminal gets cells of several lines instead of lines that are too long.
-    fn lines(&self, widths: &mut Vec<usize>, with_headings: bool) -> String {
-        if let Some(terminal) = terminal_width() {
-            return self.lines_within(terminal, with_headings);
-        }
-        let rows = || with_headings.then_some(&self.headings).into_iter().chain(&self.rows);
-        widths.resize(self.headings.len(), 0);
-        for row in rows() {
-            widths
-                .iter_mut()
-                .zip(row)
-                .for_each(|(width, cell)| *width = measure_text_width(cell).max(*width));
-        }
-        let padded = |(cell, width): (&String, &usize)| {
-            let alignment = if is_number(cell) { Alignment::Right } else { Alignment::Left };
-            pad_str(cell, *width, alignment, None).into_owned()
-        };
-        let line = |row: &Vec<String>| row.iter().zip(&*widths).map(padded).collect::<Vec<_>>().join("  ");
-        rows().map(|row| format!("{}\n", line(row).trim_end())).collect()
-    }
-
-    fn lines_within(&self, terminal: u16, with_headings: bool) -> String {
+    /// Returns the rows in columns. A row is a line, so that programs can search it; the columns are at least as wide
+    /// as `widths`, which are widened. A terminal gets cells of several lines instead of lines that are too long.
+    fn lines(&self, terminal: Option<u16>, widths: &mut Vec<u16>, with_headings: bool) -> String {
         let mut table = Table::new();
-        // The gap behind the last column is cut off.
-        let width = terminal.saturating_add(COLUMN_GAP);
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
+        table.load_style(presets::NOTHING);
         if with_headings {
             table.set_header(&self.headings);
         }
@@ -196,8 +170,19 @@ impl TextTable {
             Cell::new(text).set_alignment(alignment)
         };
         table.add_rows(self.rows.iter().map(|row| row.iter().map(aligned)));
-        for column in table.column_iter_mut() {
+        if let Some(terminal) = terminal {
+            // The gap behind the last column is cut off.
+            let width = terminal.saturating_add(COLUMN_GAP);
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        widths.resize(self.headings.len(), 0);
+        let found = table.column_max_content_widths();
+        for ((column, found), width) in table.column_iter_mut().zip(found).zip(widths) {
+            *width = found.saturating_add(COLUMN_GAP).max(*width);
             column.set_padding((0, COLUMN_GAP));
+            if terminal.is_none() {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
+            }
         }
         table.trim_fmt() + "\n"
     }
@@ -289,7 +274,7 @@ mod tests {
         let wide = table.to_text("none");
         assert_eq!(wide.lines().count(), 2, "{wide}");
         for width in [80, 60, 40, 24] {
-            let text = table.lines_within(width, true);
+            let text = table.lines(Some(width), &mut Vec::new(), true);
             let longest = text.lines().map(UnicodeWidthStr::width).max();
             assert!(longest <= Some(usize::from(width)), "{width}: {longest:?}\n{text}");
             let words: String = text.split_whitespace().collect();
