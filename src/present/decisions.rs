@@ -55,7 +55,7 @@ impl KeyDecision {
         now: Timestamp,
     ) -> Result<DecisionResult<()>, StoreError> {
         match self {
-            Self::Release => write.brake_release(&[key.to_owned()], now).await.map(|_| Ok(())),
+            Self::Release => write.outbox_release(key, now).await,
             Self::Retry => write.outbox_retry(key, now).await,
             Self::Cancel => write.outbox_cancel(key, now).await,
             Self::Acknowledge => write.outbox_acknowledge(key, now).await,
@@ -81,7 +81,7 @@ impl DecidedChanges {
     }
 }
 
-/// Decides on each change. Named changes are released with one event.
+/// Decides on each change, with an event for each.
 pub(crate) async fn decide(
     store: &Store,
     decision: KeyDecision,
@@ -89,18 +89,6 @@ pub(crate) async fn decide(
     now: Timestamp,
 ) -> Result<DecidedChanges, StoreError> {
     let mut all = DecidedChanges { decision, done: Vec::new(), refused: Vec::new() };
-    if decision == KeyDecision::Release {
-        for key in keys {
-            match store.outbox_check_release(key).await? {
-                Ok(()) => all.done.push(key.clone()),
-                Err(why) => all.refused.push((key.clone(), why)),
-            }
-        }
-        if !all.done.is_empty() {
-            write_and_commit(store, async |write| write.brake_release(&all.done, now).await).await?;
-        }
-        return Ok(all);
-    }
     for batch in keys.chunks(BATCH) {
         let decided = write_and_commit(store, async |write| {
             let mut decided = Vec::new();

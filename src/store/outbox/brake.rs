@@ -99,7 +99,7 @@ impl WriteTransaction {
     /// Releases held changes once: those with these keys, or with no keys those of all open trips.
     ///
     /// They are planned again before they are sent, and trip no brake again. An event records the release. Keys of
-    /// other changes have no effect ([`Store::outbox_check_release`]). The trip of a restore ends only with a
+    /// other changes have no effect ([`WriteTransaction::outbox_release`]). The trip of a restore ends only with a
     /// release of all, by which a person says that the programs have inserted again what they wanted.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64> {
         let json = json_rows(keys);

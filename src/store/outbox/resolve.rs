@@ -12,7 +12,7 @@ use crate::outbox::{
 };
 use crate::store::journal::event::OUTBOX_RESOLVED;
 use crate::store::mirror::stock_levels::StockLevelWrite;
-use crate::store::{Result, Store, WriteTransaction};
+use crate::store::{Result, WriteTransaction};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
@@ -31,15 +31,16 @@ pub(crate) type DecisionResult<T> = Result<T, String>;
 /// Fact against which a number is measured: quantity, own delta, time of observation.
 type CurrentFact = (i64, i64, Option<i64>);
 
-impl Store {
-    /// Checks that a release lets the change with this key go on.
-    pub(crate) async fn outbox_check_release(&self, key: &str) -> Result<DecisionResult<()>> {
-        let Some(change) = self.outbox_show(key).await? else { return Ok(Err(unknown_key())) };
-        Ok(change_status(&change).and_then(|status| status.check_release()))
-    }
-}
-
 impl WriteTransaction {
+    /// Releases a change that a brake or a restored database holds.
+    pub(crate) async fn outbox_release(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
+        let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
+        if let Err(why) = change_status(&change).and_then(|status| status.check_release()) {
+            return Ok(Err(why));
+        }
+        self.brake_release(&[key.to_owned()], at).await.map(|_| Ok(()))
+    }
+
     /// Applies a resolution to the change with this key; an impossible one writes nothing.
     pub async fn outbox_resolve(
         &mut self,
