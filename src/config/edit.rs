@@ -1,6 +1,6 @@
-//! The change of one value in the text of a configuration, which keeps comments, order and all else.
+//! The text of a configuration: the place of a key, and the change of one value, which keeps comments, order and all else.
 
-use toml_edit::{DocumentMut, Value};
+use toml_edit::{Document, DocumentMut, Value};
 
 /// Returns the text with the text value of `section.key` replaced; `None` if the text has none or is no TOML.
 pub(crate) fn set_in_text(text: &str, section: &str, key: &str, value: &str) -> Option<String> {
@@ -18,9 +18,26 @@ pub(crate) fn value_in_text(text: &str, section: &str, key: &str) -> Option<Stri
     Some(document.get(section)?.get(key)?.as_str()?.to_owned())
 }
 
+/// Returns the line of a dotted key, or of a table, from 1.
+pub(super) fn line_of(text: &str, path: &str) -> Option<usize> {
+    let document = Document::parse(text).ok()?;
+    let item = path.split('.').try_fold(document.as_item(), |item, key| item.get(key))?;
+    Some(1 + text.get(..item.span()?.start)?.matches('\n').count())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_found_in_its_own_table() {
+        let text = "top = 1\n[limits]\n# share = 2\nshare = 3\n[jobs.push]\n \"share\" = 4 # x\n[odd ]\n";
+        let cases =
+            [("top", Some(1)), ("limits.share", Some(4)), ("jobs.push.share", Some(6)), ("odd", Some(7))];
+        for (path, expected) in cases.into_iter().chain([("share", None), ("limits", Some(2))]) {
+            assert_eq!(line_of(text, path), expected, "{path}");
+        }
+    }
 
     const NEW: &str = "http://127.0.0.1:1";
 

@@ -65,13 +65,13 @@ pub struct KeyError {
     what: &'static str,
     location: String,
     why: String,
-    is_denied: bool,
+    kind: Option<ErrorKind>,
 }
 
 impl KeyError {
     /// Returns true if this user may not read the file, which another user may.
     pub(crate) fn is_denied(&self) -> bool {
-        self.is_denied
+        self.kind == Some(ErrorKind::PermissionDenied)
     }
 }
 
@@ -146,13 +146,10 @@ impl PasswordSource {
     /// Reads the password; `None` if there is none. Fails if the file is empty or cannot be read, or is named
     /// in the configuration and does not exist.
     pub(crate) fn read_password(&self) -> Result<Option<SecretString>, KeyError> {
-        if let (KeyLocation::File(path) | KeyLocation::Credential(path), false) =
-            (&self.location, self.is_named)
-            && matches!(path.try_exists(), Ok(false))
-        {
-            return Ok(None);
+        match self.location.read_line(DATABASE_PASSWORD) {
+            Err(error) if !self.is_named && error.kind == Some(ErrorKind::NotFound) => Ok(None),
+            read => read.map(Some),
         }
-        self.location.read_line(DATABASE_PASSWORD).map(Some)
     }
 
     /// Returns a warning if the password is in a file that users outside of its group can read.
@@ -212,7 +209,7 @@ impl KeyLocation {
         if !key.expose_secret().chars().all(|c| c.is_ascii_graphic()) {
             let why = "it contains a space, a line break or a character that no header can contain";
             let location = self.to_text(name);
-            return Err(KeyError { what: name.what, location, why: why.into(), is_denied: false });
+            return Err(KeyError { what: name.what, location, why: why.into(), kind: None });
         }
         Ok(key)
     }
@@ -232,20 +229,22 @@ impl KeyLocation {
             }
         };
         let failed =
-            |why: String| KeyError { what: name.what, location: self.to_text(name), why, is_denied: false };
-        let text = text.map_err(|error| match self {
-            Self::File(_) if error.kind() == ErrorKind::PermissionDenied => {
-                let why = format!("{error}: only its owner may read it; run the command with sudo");
-                KeyError { is_denied: true, ..failed(why) }
-            }
-            Self::File(_) => {
-                failed(format!("{error}; write it there, or name another file in `{}`", name.key))
-            }
-            Self::Given(_) | Self::Credential(_) => failed(error.to_string()),
+            |kind, why: String| KeyError { what: name.what, location: self.to_text(name), why, kind };
+        let text = text.map_err(|error| {
+            let why = match (self, error.kind()) {
+                (Self::File(_), ErrorKind::PermissionDenied) => {
+                    format!("{error}: only its owner may read it; run the command with sudo")
+                }
+                (Self::File(_), _) => {
+                    format!("{error}; write it there, or name another file in `{}`", name.key)
+                }
+                _ => error.to_string(),
+            };
+            failed(Some(error.kind()), why)
         })?;
         let line = text.expose_secret().trim_end_matches(['\n', '\r']);
         if line.is_empty() {
-            return Err(failed("it is empty".into()));
+            return Err(failed(None, "it is empty".into()));
         }
         Ok(line.into())
     }
