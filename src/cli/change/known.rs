@@ -106,16 +106,20 @@ pub(super) async fn unknown_names(
     changes: &[ChangeBody],
 ) -> Result<Vec<(usize, String)>, StoreError> {
     let warehouses = WarehouseNames::read(store).await?;
-    let mut problems = unknown_skus(store, changes).await?;
-    let levels = changes.iter().map(ChangeBody::stock_level).enumerate();
-    let of_level = |level: &StockLevel| warehouses.problem_of(level.warehouse_id.0);
-    problems.extend(levels.filter_map(|(index, level)| Some((index, of_level(level?)?))));
+    let skus = unknown_skus(store, changes).await?;
+    let of_level = |StockLevel { sku, warehouse_id }: &StockLevel| {
+        let unknown = skus.get(sku).map(|hint| unknown_text("SKU", sku.as_str(), hint));
+        [unknown, warehouses.problem_of(warehouse_id.0)]
+    };
+    let mut problems = Vec::new();
     for (index, change) in changes.iter().enumerate() {
-        if let ChangeBody::ShipmentCreate(shipment) = change {
-            problems.extend(unknown_order(store, shipment.order_id).await?.map(|problem| (index, problem)));
-        }
+        let of_order = match change {
+            ChangeBody::ShipmentCreate(shipment) => unknown_order(store, shipment.order_id).await?,
+            _ => None,
+        };
+        let found = change.stock_level().map(of_level).into_iter().flatten().flatten().chain(of_order);
+        problems.extend(found.map(|problem| (index, problem)));
     }
-    problems.sort_by_key(|(index, _)| *index);
     Ok(problems)
 }
 
@@ -146,30 +150,19 @@ pub(super) async fn inactive_warehouses(
     Ok(named.map(warning).collect())
 }
 
-async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<Vec<(usize, String)>, StoreError> {
-    let named: Vec<(usize, Sku)> = changes
-        .iter()
-        .enumerate()
-        .filter_map(|(index, change)| Some((index, change.stock_level()?.sku.clone())))
-        .collect();
-    let skus: Vec<&Sku> = named.iter().map(|(_, sku)| sku).collect();
-    let Some(mut known) = store.known_sku_keys(&skus).await? else { return Ok(Vec::new()) };
-    if skus.iter().all(|sku| known.contains(&sku.case_key())) {
-        return Ok(Vec::new());
-    }
+/// Returns the unknown SKUs, each with its hint.
+async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<BTreeMap<Sku, String>, StoreError> {
+    let named: BTreeSet<&Sku> =
+        changes.iter().filter_map(|change| Some(&change.stock_level()?.sku)).collect();
+    let mut skus: Vec<&Sku> = named.into_iter().collect();
+    let Some(mut known) = store.known_sku_keys(&skus).await? else { return Ok(BTreeMap::new()) };
     // A SKU that a change creates is on its way.
     let creates = store.outbox_open_product_creates().await?;
     known.extend(creates.iter().filter_map(|row| Some(row.content.body.as_ref().ok()?.sku()?.case_key())));
-    let unknown: Vec<&(usize, Sku)> =
-        named.iter().filter(|(_, sku)| !known.contains(&sku.case_key())).collect();
-    let names: BTreeSet<&str> = unknown.iter().map(|(_, sku)| sku.as_str()).collect();
-    let searched = names.iter().copied().take(MANY_NAMES);
-    let hints: BTreeMap<&str, String> = searched.clone().zip(nearest_skus(store, searched).await?).collect();
-    let problem = |(index, sku): &&(usize, Sku)| {
-        let hint = hints.get(sku.as_str()).map_or("", String::as_str);
-        (*index, unknown_text("SKU", sku.as_str(), hint))
-    };
-    Ok(unknown.iter().map(problem).collect())
+    skus.retain(|sku| !known.contains(&sku.case_key()));
+    let searched = skus.iter().take(MANY_NAMES).map(|sku| sku.as_str());
+    let hints = nearest_skus(store, searched).await?.into_iter().chain(std::iter::repeat(String::new()));
+    Ok(skus.into_iter().cloned().zip(hints).collect())
 }
 
 async fn unknown_order(store: &Store, order: OrderId) -> Result<Option<String>, StoreError> {

@@ -191,14 +191,9 @@ async fn queue_changes(
     };
     // The changes are in the outbox: a failure from here on must not read as one of the insertion.
     let report = report.await.map_err(|failure| {
-        CommandFailure::new(
-            format!(
-                "{} queued, but the state cannot be read: {}; see: tallyd outbox list",
-                counted(changes.len(), "change"),
-                failure.message
-            ),
-            if queue.wait.is_some() { report::EXIT_OUTSTANDING } else { 1 },
-        )
+        let (count, why) = (counted(changes.len(), "change"), failure.message);
+        let text = format!("{count} queued, but the state cannot be read: {why}; see: tallyd outbox list");
+        CommandFailure::new(text, if queue.wait.is_some() { report::EXIT_OUTSTANDING } else { 1 })
     })?;
     if queue.output.json {
         return Ok(report.to_json_output(file.is_none()));

@@ -46,9 +46,8 @@ impl QueueReport {
         // A wait of seconds needs no warning.
         let lasts =
             |found: &&Finding| !matches!(found.code, FindingCode::QuotaHold | FindingCode::Unreachable);
-        let is_waiting = self.wait.is_none() && self.has_outstanding();
-        let obstacle = self.obstacles.first().filter(lasts).filter(|_| is_waiting)?;
-        Some(local_sentence(obstacle.full_text()))
+        let obstacle = self.rows.iter().find_map(|row| self.obstacle_of(row)).filter(lasts)?;
+        self.wait.is_none().then(|| local_sentence(obstacle.full_text()))
     }
 
     /// Returns the obstacle of the change. What was sent already needs a daemon alone.
@@ -59,10 +58,6 @@ impl QueueReport {
 
     fn has_daemon(&self) -> bool {
         !self.obstacles.iter().any(is_absence)
-    }
-
-    fn has_outstanding(&self) -> bool {
-        self.rows.iter().any(is_outstanding)
     }
 
     /// Returns one object for a change that was typed, else a list.

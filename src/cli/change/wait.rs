@@ -1,7 +1,6 @@
 //! The wait of `--wait`: until each change is applied, rejected, cancelled or held.
 //!
-//! The watch of the store tells when another program has written. The states are read at an interval too: a file's
-//! commit is readable only after its write was noticed, and a server sends no notification of a daemon's writes.
+//! The states are read at an interval, because a server sends no notification of a daemon's writes.
 
 use crate::cli::CommandFailure;
 use crate::config::Config;
@@ -9,7 +8,7 @@ use crate::health::DaemonState;
 use crate::present::daemon_state::daemon_state;
 use crate::store::Store;
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep};
 
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -26,7 +25,6 @@ pub(super) async fn wait_for_outcomes(
     if daemon_state(config, store).await? != DaemonState::Running {
         return Ok(());
     }
-    let mut watch = store.watch_writes();
     let (end, mut last_seen) = (Instant::now() + limit, Instant::now());
     // A server that restarts fails a read; the wait goes on.
     while store.outbox_has_outstanding(keys).await.unwrap_or(true) {
@@ -37,8 +35,7 @@ pub(super) async fn wait_for_outcomes(
         if now >= end || now - last_seen >= ABSENCE_MAX {
             break;
         }
-        // Both a notification and the time-out lead to the next read.
-        let _ = timeout(READ_INTERVAL.min(end - now), watch.wait_for_write()).await;
+        sleep(READ_INTERVAL.min(end - now)).await;
     }
     Ok(())
 }
