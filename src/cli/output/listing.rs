@@ -1,7 +1,11 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
 use super::{TextTable, pretty_json, terminal_width, write_stdout};
+use crate::present::listing::ListColumns;
 use serde::Serialize;
+
+/// Rows of which the cells are in memory at a time.
+const CHUNK_ROWS: usize = 500;
 
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
@@ -18,18 +22,17 @@ impl StreamedList {
     pub(in crate::cli) fn print_rows<T: Serialize>(
         &mut self,
         rows: &[T],
-        table: impl FnOnce() -> TextTable,
+        columns: impl Fn(&T) -> ListColumns,
     ) -> bool {
-        if rows.is_empty() {
-            return true;
-        }
-        let text = if self.is_json {
-            self.json_rows(rows)
-        } else {
-            table().lines(terminal_width(), &mut self.widths, !self.has_begun)
-        };
-        self.has_begun = true;
-        write_stdout(&text)
+        rows.chunks(CHUNK_ROWS).all(|rows| {
+            let table = || TextTable::new(rows.iter().map(&columns));
+            let text = match self.is_json {
+                true => self.json_rows(rows),
+                false => table().lines(terminal_width(), &mut self.widths, !self.has_begun),
+            };
+            self.has_begun = true;
+            write_stdout(&text)
+        })
     }
 
     /// Returns the end of the list, or `nothing` if there was no row.

@@ -53,10 +53,6 @@ impl OutputArgs {
     ) -> CommandResult {
         Ok(self.render(|| rows, || TextTable::new(rows.iter().map(columns)).to_text(nothing)).into())
     }
-
-    pub(super) fn list_rows<T: ListedRow + Serialize>(self, rows: &[T], nothing: &str) -> CommandResult {
-        Ok(self.render(|| rows, || TextTable::of_rows(rows).to_text(nothing)).into())
-    }
 }
 
 pub(super) fn print_text(text: &str) {

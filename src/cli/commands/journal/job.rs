@@ -8,6 +8,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId};
+use crate::present::listing::ListedRow;
 use crate::present::runs::RunDetail;
 use clap::Subcommand;
 use serde_json::json;
@@ -51,7 +52,8 @@ pub(in crate::cli) enum Command {
 pub(in crate::cli) async fn job_command(context: &CliContext, command: Command) -> CommandResult {
     match command {
         Command::List { kind, limit, output } => {
-            output.list_rows(&context.open_store().await?.run_list(kind, limit).await?, "no job has run yet")
+            let runs = context.open_store().await?.run_list(kind, limit).await?;
+            output.list(&runs, "no job has run yet", ListedRow::columns)
         }
         Command::Show { id, output } => show_run(context, RunId(id), output).await,
         Command::Run { kind, input } => run_job_now(context, kind, input.as_deref()).await,

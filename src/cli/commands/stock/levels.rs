@@ -2,12 +2,12 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{StreamedList, TextTable, columns, plain_line, print_error};
+use crate::cli::output::{StreamedList, columns, plain_line, print_error};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::explain::{ExplainError, ExplainedSku};
 use crate::model::Timestamp;
 use crate::present::ViewError;
-use crate::present::listing::age_cell;
+use crate::present::listing::{ListColumns, age_cell};
 use crate::store::StockRow;
 use clap::Args;
 
@@ -39,7 +39,7 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
         }
     }
     if args.skus.is_empty() || !skus.is_empty() {
-        store.stock_each(&skus, |rows| listing.print_rows(&rows, || stock_table(&rows, now))).await?;
+        store.stock_each(&skus, |rows| listing.print_rows(&rows, |row| stock_columns(row, now))).await?;
     }
     unknown.iter().for_each(|why| print_error(&format!("tallyd: {}", plain_line(why))));
     let nothing = "no stock level is known yet; track SKUs, then run: tallyd job run balances";
@@ -47,13 +47,10 @@ pub(in crate::cli) async fn stock_command(context: &CliContext, args: StockArgs)
     Ok(CommandOutput { text: listing.closing_text(nothing), exit_code: u8::from(!unknown.is_empty()) })
 }
 
-fn stock_table(rows: &[StockRow], now: Timestamp) -> TextTable {
-    let columns = |row: &StockRow| {
-        columns! {
-            "sku": row.sku, "warehouse": row.warehouse_id, "name": row.warehouse_name,
-            "quantity": row.quantity, "pending": row.pending_quantity,
-            "age": age_cell(row.observed_at.as_deref(), now),
-        }
-    };
-    TextTable::new(rows.iter().map(columns))
+fn stock_columns(row: &StockRow, now: Timestamp) -> ListColumns {
+    columns! {
+        "sku": row.sku, "warehouse": row.warehouse_id, "name": row.warehouse_name,
+        "quantity": row.quantity, "pending": row.pending_quantity,
+        "age": age_cell(row.observed_at.as_deref(), now),
+    }
 }

@@ -5,6 +5,7 @@ use crate::cli::local_time::local_time;
 use crate::cli::output::{TextTable, decision_output};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::{OrderId, Timestamp};
+use crate::present::listing::ListedRow;
 use crate::present::orders::{OrderDetail, OrderNow};
 use crate::present::tracked::{track_orders, untrack_orders};
 use crate::store::OrderState;
@@ -54,7 +55,7 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         Command::List(output) => {
             let (rows, now) = (context.open_store().await?.tracked_order_list().await?, context.now());
             let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
-            output.list_rows(&rows, "no order is tracked; run: tallyd order track ID…")
+            output.list(&rows, "no order is tracked; run: tallyd order track ID…", ListedRow::columns)
         }
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
         Command::Untrack(args) => {

@@ -1,14 +1,14 @@
 //! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{StreamedList, TextTable, columns, decision_output};
+use crate::cli::output::{StreamedList, columns, decision_output};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::Sku;
 use crate::present::ViewError;
 use crate::present::listing::time_cell;
 use crate::present::tracked::{parse_sku, track_skus, untrack_skus};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
@@ -66,11 +66,10 @@ async fn list_skus(context: &CliContext, output: OutputArgs) -> CommandResult {
     let mut listing = StreamedList::new(output.json);
     let print = |rows: Vec<(String, String)>| {
         let rows: Vec<_> = rows.iter().map(|(sku, origin)| json!({"sku": sku, "origin": origin})).collect();
-        listing.print_rows(&rows, || {
+        listing.print_rows(&rows, |row| {
             // The code of the database is older than the term.
-            let origin =
-                |row: &Value| row["origin"].as_str().unwrap_or_default().replace("learnt", "discovered");
-            TextTable::new(rows.iter().map(|row| columns! {"sku": row["sku"], "origin": origin(row)}))
+            let origin = row["origin"].as_str().unwrap_or_default().replace("learnt", "discovered");
+            columns! {"sku": row["sku"], "origin": origin}
         })
     };
     context.open_store().await?.tracked_sku_each(print).await?;
