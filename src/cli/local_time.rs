@@ -95,7 +95,7 @@ pub(super) fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, String
         at if at <= now.plus(AHEAD_MAX) => Ok(at),
         at => Err(format!(
             "`{text}` is in the future: it is {}, and now it is {}. A time that ends with Z is of UTC; write a local time \
-             without Z",
+             without Z, and a time of yesterday with its date",
             local_time(at),
             local_time(now)
         )),
@@ -127,9 +127,8 @@ pub(super) fn platform_date(text: &str, at: Timestamp) -> String {
 
 fn parse_in_zone(text: &str, now: Timestamp, zone: &CliZone) -> Result<Timestamp, String> {
     let text = text.trim();
-    let clock_time = parse_clock_time(text);
-    let today = zone.local(now).date_naive();
-    let (zoned, local) = (parse_zoned(text), clock_time.map(|time| today.and_time(time)));
+    let (zoned, today) = (parse_zoned(text), zone.local(now).date_naive());
+    let local = parse_clock_time(text).map(|time| today.and_time(time));
     let local = local.or_else(|| parse_local(text)).or(zoned.map(|at| at.naive_utc())).ok_or_else(|| {
         format!(
             "`{text}` is not a time; write 08:40 (today), 2026-11-22 08:40 (local time) or 2026-11-22T08:40:00+01:00"
@@ -141,15 +140,7 @@ fn parse_in_zone(text: &str, now: Timestamp, zone: &CliZone) -> Result<Timestamp
             local.year()
         ));
     }
-    let at =
-        zoned.map_or_else(|| to_instant(text, local, zone), |at| Ok(Timestamp(at.timestamp_millis())))?;
-    match clock_time.zip(today.pred_opt()) {
-        Some((time, yesterday)) if at > now => Err(format!(
-            "`{text}` has not come yet today; if it was yesterday, write `{}`",
-            yesterday.and_time(time).format("%Y-%m-%d %H:%M")
-        )),
-        _ => Ok(at),
-    }
+    zoned.map_or_else(|| to_instant(text, local, zone), |at| Ok(Timestamp(at.timestamp_millis())))
 }
 
 fn parse_zoned(text: &str) -> Option<DateTime<FixedOffset>> {
@@ -278,10 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_time_is_never_in_the_future() {
+    fn a_clock_time_is_of_today() {
         assert_eq!(read("09:00").as_deref(), Ok("2026-11-22T08:00:00.000Z"));
-        let why = read("23:50").unwrap_err();
-        assert!(why.contains("`2026-11-21 23:50`"), "{why}");
+        assert_eq!(read("23:50").as_deref(), Ok("2026-11-22T22:50:00.000Z"));
     }
 
     #[test]
