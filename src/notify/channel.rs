@@ -13,7 +13,6 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -175,20 +174,19 @@ async fn feed_and_wait(child: &mut Child, input: String) -> std::io::Result<(Exi
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     }));
-    let (keep, kept) = oneshot::channel();
-    drop(tokio::spawn(async move {
-        let (Some(mut stderr), mut start) = (stderr, Vec::new()) else { return };
+    let output = tokio::spawn(async move {
+        let (Some(mut stderr), mut start) = (stderr, Vec::new()) else { return Vec::new() };
         let limit = (OUTPUT_MAX * char::MAX_LEN_UTF8) as u64;
         let _ = (&mut stderr).take(limit).read_to_end(&mut start).await;
-        drop(keep.send(start));
         // A full pipe would stop the command.
         let _ = copy(&mut stderr, &mut sink()).await;
-    }));
+        start
+    });
     let status = child.wait().await?;
     if status.success() {
         return Ok((status, Vec::new()));
     }
     // A program that was left behind may hold the output open.
-    let output = timeout(OUTPUT_GRACE, kept).await.ok().and_then(Result::ok);
+    let output = timeout(OUTPUT_GRACE, output).await.ok().and_then(Result::ok);
     Ok((status, output.unwrap_or_default()))
 }
