@@ -10,7 +10,7 @@ use crate::cli::output::print_text;
 use crate::model::OrderId;
 use crate::present::tracked::track_orders;
 use crate::store::StockRow;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
@@ -21,14 +21,12 @@ pub(super) struct SimulatedShop<'a> {
     opened: Instant,
     /// Number of events so far, which makes the keys of changes unique.
     events: usize,
-    orders: u64,
     pub(super) sold: i64,
-    changes: u64,
 }
 
 impl<'a> SimulatedShop<'a> {
     pub(super) fn new(stage: &'a DemoStage<'a>) -> Self {
-        Self { stage, opened: Instant::now(), events: 0, orders: 0, sold: 0, changes: 0 }
+        Self { stage, opened: Instant::now(), events: 0, sold: 0 }
     }
 
     pub(super) async fn run_for(&mut self, open: Duration) -> Result<(), CommandFailure> {
@@ -52,13 +50,14 @@ impl<'a> SimulatedShop<'a> {
     }
 
     async fn print_totals(&self) -> Result<(), CommandFailure> {
+        let counts = self.stage.store.mirror_counts().await?;
+        let changes: i64 = self.stage.store.outbox_counts().await?.iter().map(|(_, count)| count).sum();
         print_text(&format!(
-            "{:>3} s  {} stock levels mirrored, {} orders, {} units sold, {} changes, {} calls\n",
+            "{:>3} s  {} stock levels mirrored, {} orders, {} units sold, {changes} changes, {} calls\n",
             self.opened.elapsed().as_secs(),
-            self.stage.store.mirror_counts().await?.stock_levels,
-            self.orders,
+            counts.stock_levels,
+            counts.orders,
             self.sold,
-            self.changes,
             self.stage.sandbox.logged_calls().len()
         ));
         Ok(())
@@ -66,40 +65,35 @@ impl<'a> SimulatedShop<'a> {
 
     async fn act(&mut self, level: &StockRow) -> Result<(), CommandFailure> {
         let StockRow { sku, warehouse_id, quantity, .. } = level;
-        let body = |name: &str, units: i64| json!({"sku": sku, "warehouse_id": warehouse_id, name: units});
-        match self.events % 6 {
+        let count = |units: i64| {
+            let body = json!({"sku": sku, "warehouse_id": warehouse_id, "quantity": units, "seen": quantity});
+            ("count", "quantity.set", body)
+        };
+        let adjust = |what: &'static str, units: i64| {
+            (what, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse_id, "delta": units}))
+        };
+        let (sold, changes) = match self.events % 6 {
             0 => {
                 let order = OrderId(self.stage.sandbox.place_order(&[(sku.as_str(), 2)]).await?);
-                (self.orders, self.sold) = (self.orders + 1, self.sold + 2);
                 track_orders(self.stage.store, &[order], false).await?;
-                Ok(())
+                self.sold += 2;
+                (0, vec![])
             }
             // Three units fewer than the stock view shows; two of them are sold before the count is delivered.
-            1 => {
-                let mut count = body("quantity", quantity - 3);
-                count["seen"] = (*quantity).into();
-                self.sell_elsewhere(level).await?;
-                self.queue("count", "quantity.set", &count).await
-            }
-            2 => self.sell_elsewhere(level).await,
-            3 => self.queue("receipt", "quantity.adjust", &body("delta", 17)).await,
+            1 => (2, vec![count(quantity - 3)]),
+            2 => (2, vec![]),
+            3 => (0, vec![adjust("receipt", 17)]),
             // Both changes go in one entry.
-            4 => {
-                self.queue("count", "quantity.set", &body("quantity", quantity + 1)).await?;
-                self.queue("receipt", "quantity.adjust", &body("delta", 5)).await
-            }
-            _ => self.queue("breakage", "quantity.adjust", &body("delta", -2)).await,
+            4 => (0, vec![count(quantity + 1), adjust("receipt", 5)]),
+            _ => (0, vec![adjust("breakage", -2)]),
+        };
+        if sold > 0 {
+            self.stage.sandbox.sell_units(sku, *warehouse_id, sold).await?;
+            self.sold += sold;
         }
-    }
-
-    async fn sell_elsewhere(&mut self, level: &StockRow) -> Result<(), CommandFailure> {
-        self.stage.sandbox.sell_units(&level.sku, level.warehouse_id, 2).await?;
-        self.sold += 2;
+        for (what, kind, body) in changes {
+            self.stage.queue(&format!("{what}-{}", self.events), kind, &body).await?;
+        }
         Ok(())
-    }
-
-    async fn queue(&mut self, what: &str, kind: &str, body: &Value) -> Result<(), CommandFailure> {
-        self.changes += 1;
-        self.stage.queue(&format!("{what}-{}", self.events), kind, body).await
     }
 }
