@@ -32,6 +32,7 @@ pub(super) fn judge_outbox(rows: &HealthRows, state: &LimiterState, inputs: &Hea
 }
 
 struct BacklogHealth<'a> {
+    rows: &'a HealthRows,
     limiter_state: &'a LimiterState,
     inputs: &'a HealthInputs,
     late_after: Duration,
@@ -39,12 +40,10 @@ struct BacklogHealth<'a> {
     allowance: Duration,
     /// True if a write was accepted recently: the backlog moves.
     is_moving: bool,
-    /// End of the last pause of the pushes; no change was late before.
-    resumed: Option<Timestamp>,
 }
 
 impl<'a> BacklogHealth<'a> {
-    fn new(rows: &HealthRows, limiter_state: &'a LimiterState, inputs: &'a HealthInputs) -> Self {
+    fn new(rows: &'a HealthRows, limiter_state: &'a LimiterState, inputs: &'a HealthInputs) -> Self {
         let permille = u64::from(limiter_state.quota_status(inputs.now).share_permille.max(1));
         let rate = (u64::from(inputs.limits.own_limit()) * permille / 1000).max(1);
         let tenths = |row: &WaitingRow| {
@@ -57,14 +56,7 @@ impl<'a> BacklogHealth<'a> {
         let accepted = rows.writes.iter().find(|call| call.verdict.as_deref() == Some("accepted"));
         let is_moving =
             accepted.is_some_and(|call| inputs.now.duration_since(Timestamp(call.sent_ms)) <= late_after);
-        Self {
-            limiter_state,
-            inputs,
-            late_after,
-            allowance: late_after + minutes(calls),
-            is_moving,
-            resumed: rows.pushes_resumed,
-        }
+        Self { rows, limiter_state, inputs, late_after, allowance: late_after + minutes(calls), is_moving }
     }
 
     fn late_change(&self, row: &WaitingRow) -> Option<Finding> {
@@ -73,7 +65,9 @@ impl<'a> BacklogHealth<'a> {
             return None;
         }
         let since = Timestamp(row.since_ms);
-        let froms = [Some(since), row.first_session_ms.map(Timestamp), self.held_until(), self.resumed];
+        let found = row.first_session_ms.map(Timestamp);
+        // No change was late before the end of the last pause.
+        let froms = [Some(since), found, self.held_until(), self.rows.pushes_resumed];
         let from = froms.into_iter().flatten().max()?;
         let waited = self.inputs.now.duration_since(from);
         let is_in_time = waited <= self.late_after || (self.is_moving && waited <= self.allowance);

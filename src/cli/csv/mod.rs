@@ -111,14 +111,10 @@ pub(super) fn import_file<T>(
 impl CsvImportArgs {
     /// Refuses the file because of these lines. With `--partial` it names them and returns, unless all lines are bad.
     pub(super) fn leave_out(&self, problems: &[String], is_all: bool) -> Result<(), CommandFailure> {
-        if is_all || (!self.partial && !problems.is_empty()) {
-            return Err(self.refusal(problems));
+        if !is_all && (self.partial || problems.is_empty()) {
+            problems.iter().for_each(|problem| print_error(&plain_line(&format!("not imported: {problem}"))));
+            return Ok(());
         }
-        problems.iter().for_each(|problem| print_error(&plain_line(&format!("not imported: {problem}"))));
-        Ok(())
-    }
-
-    fn refusal(&self, problems: &[String]) -> CommandFailure {
         let lines: Vec<_> = problems.iter().map(|problem| plain_line(problem)).collect();
         let message = format!(
             "cannot import {}:\n  {}\nNothing was imported. Correct each of these lines, or import the others with \
@@ -126,7 +122,7 @@ impl CsvImportArgs {
             self.shown_name(),
             lines.join("\n  "),
         );
-        CommandFailure::multiline(message, 1)
+        Err(CommandFailure::multiline(message, 1))
     }
 
     pub(super) fn shown_name(&self) -> String {
