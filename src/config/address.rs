@@ -1,29 +1,11 @@
 //! The address of the proxy, and the names of headers.
 
+use super::reader::text_if;
 use crate::client::is_proxy_url;
-use std::fmt;
+use crate::notify::SecretUrl;
 
-/// A proxy's address. It may contain a password, which [`Debug`](std::fmt::Debug) omits.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ProxyUrl(String);
-
-impl ProxyUrl {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match is_proxy_url(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err("write a proxy as http://host:port".into()),
-        }
-    }
-}
-
-impl fmt::Debug for ProxyUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&without_user(&self.0))
-    }
+pub(super) fn parse_proxy(text: &str) -> Result<SecretUrl, String> {
+    text_if(is_proxy_url(text), text, "write a proxy as http://host:port").map(SecretUrl)
 }
 
 pub(super) fn without_user(text: &str) -> String {
@@ -40,10 +22,8 @@ pub(super) fn without_user(text: &str) -> String {
 /// Checks for a valid header name, and returns it in lower case.
 pub(super) fn check_header_name(name: &str) -> Result<String, String> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    if name.is_empty() || !name.chars().all(token) {
-        return Err("a header's name has letters, digits and dashes".into());
-    }
-    Ok(name.to_ascii_lowercase())
+    let is_valid = !name.is_empty() && name.chars().all(token);
+    text_if(is_valid, &name.to_ascii_lowercase(), "a header's name has letters, digits and dashes")
 }
 
 #[cfg(test)]
@@ -52,11 +32,12 @@ mod tests {
 
     #[test]
     fn a_proxys_password_is_never_shown() {
-        let proxy = ProxyUrl::parse("http://clerk:s3cret@proxy.example:3128").unwrap();
-        assert_eq!(format!("{proxy:?}"), "http://proxy.example:3128");
-        assert_eq!(proxy.as_str(), "http://clerk:s3cret@proxy.example:3128");
+        let proxy = parse_proxy("http://clerk:s3cret@proxy.example:3128").unwrap();
+        assert_eq!(format!("{proxy:?}"), "SecretUrl(…)");
+        assert_eq!(proxy.0, "http://clerk:s3cret@proxy.example:3128");
+        assert_eq!(without_user(&proxy.0), "http://proxy.example:3128");
         for wrong in ["socks5://proxy.example", "proxy.example:3128", "clerk:s3cret@proxy.example:3128", ""] {
-            assert_eq!(ProxyUrl::parse(wrong).unwrap_err(), "write a proxy as http://host:port", "{wrong}");
+            assert_eq!(parse_proxy(wrong).unwrap_err(), "write a proxy as http://host:port", "{wrong}");
         }
     }
 

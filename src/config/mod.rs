@@ -157,33 +157,24 @@ impl Config {
         let mut report = ReaderReport::default();
         let config = SectionReader::read_table(&mut report, String::new(), tree, |root| {
             let service = root.read_section("service", |table| ServiceConfig::from_table(table, key_context));
-            let limits = root.read_section("limits", |table| sections::read_limits(table, service.timeout));
-            let database =
-                root.read_section("database", |table| DatabaseConfig::from_table(table, key_context));
-            let quantities = root.read_section("quantities", sections::read_quantities);
-            let mut jobs = root.read_section("jobs", JobsConfig::from_table);
-            if database.server.is_some() {
-                jobs.disable_backup();
-            }
-            let journal = root.read_section("journal", sections::read_retention);
-            let backup = root.read_section("backup", BackupConfig::from_table);
-            let metrics_file = root.read_section("metrics", sections::read_metrics_file);
-            let web = root.read_section("web", WebConfig::from_table);
-            let notifiers = notify::read_notifiers(root, &service.base_url);
-            let log = root.read_section("log", LogConfig::from_table);
-            Self {
+            let mut config = Self {
+                limits: root.read_section("limits", |table| sections::read_limits(table, service.timeout)),
+                database: root
+                    .read_section("database", |table| DatabaseConfig::from_table(table, key_context)),
+                quantities: root.read_section("quantities", sections::read_quantities),
+                jobs: root.read_section("jobs", JobsConfig::from_table),
+                journal: root.read_section("journal", sections::read_retention),
+                backup: root.read_section("backup", BackupConfig::from_table),
+                metrics_file: root.read_section("metrics", sections::read_metrics_file),
+                web: root.read_section("web", WebConfig::from_table),
+                notifiers: notify::read_notifiers(root, &service.base_url),
+                log: root.read_section("log", LogConfig::from_table),
                 service,
-                limits,
-                database,
-                quantities,
-                jobs,
-                journal,
-                backup,
-                metrics_file,
-                web,
-                notifiers,
-                log,
+            };
+            if config.database.server.is_some() {
+                config.jobs.disable_backup();
             }
+            config
         });
         (config, report)
     }

@@ -1,7 +1,7 @@
 //! `[[notify]]`: the receivers of notices.
 
 use super::address::check_header_name;
-use super::reader::SectionReader;
+use super::reader::{SectionReader, text_if};
 use super::sections::parse_path;
 use crate::client::receiver_host;
 use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, SecretUrl};
@@ -71,8 +71,6 @@ fn checked_url(text: &str) -> Result<(SecretUrl, String), String> {
 }
 
 fn checked_name(text: &str) -> Result<String, String> {
-    match text.chars().any(char::is_control) || text.len() > 100 {
-        true => Err("write a name of at most 100 bytes in one line".into()),
-        false => Ok(text.to_owned()),
-    }
+    let is_valid = !text.chars().any(char::is_control) && text.len() <= 100;
+    text_if(is_valid, text, "write a name of at most 100 bytes in one line")
 }

@@ -3,13 +3,14 @@
 //! A section is read into the settings of the room that uses it, if that room has such a type.
 //! `config/tallyd.toml` explains the keys to the operator.
 
-use super::address::{self, ProxyUrl};
+use super::address::{check_header_name, parse_proxy};
 use super::keys::{KeyContext, KeyError, KeySource, PasswordSource};
-use super::reader::SectionReader;
+use super::reader::{SectionReader, text_if};
 use crate::client::{HeaderNames, parse_base_url};
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;
 use crate::model::WarehouseId;
+use crate::notify::SecretUrl;
 use crate::reconcile::CountPolicy;
 use crate::reconcile::brake::BrakeSettings;
 use crate::reconcile::in_doubt::quiet_quantity;
@@ -28,7 +29,7 @@ pub struct ServiceConfig {
     pub application_id: Option<String>,
     pub timeout: Duration,
     pub ca_file: Option<PathBuf>,
-    pub(crate) proxy: Option<ProxyUrl>,
+    pub(crate) proxy: Option<SecretUrl>,
     pub(crate) headers: HeaderNames,
 }
 
@@ -48,7 +49,7 @@ impl ServiceConfig {
             application_id: table.read_optional("application_id", check_header_value),
             timeout: table.read_duration("timeout", "30s", "100ms", "10m"),
             ca_file: table.read_optional("ca_file", parse_path),
-            proxy: table.read_optional("proxy", ProxyUrl::parse),
+            proxy: table.read_optional("proxy", parse_proxy),
             headers: table.read_section("headers", read_header_names),
         }
     }
@@ -57,7 +58,7 @@ impl ServiceConfig {
 /// Reads `[service.headers]`: names in lower case, for a gateway that names the headers differently.
 fn read_header_names(table: &mut SectionReader<'_>) -> HeaderNames {
     let HeaderNames { integration_key, gateway_key, application_id } = HeaderNames::default();
-    let mut read = |key, default: &str| table.read_parsed(key, default, address::check_header_name);
+    let mut read = |key, default: &str| table.read_parsed(key, default, check_header_name);
     let headers = HeaderNames {
         integration_key: read("integration_key", &integration_key),
         gateway_key: read("gateway_key", &gateway_key),
@@ -242,10 +243,9 @@ impl WebConfig {
 
 fn check_host_name(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    match !text.is_empty() && text.chars().all(is_name) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("write a host name without scheme and port, such as stock.example".into()),
-    }
+    let is_valid = !text.is_empty() && text.chars().all(is_name);
+    let advice = "write a host name without scheme and port, such as stock.example";
+    text_if(is_valid, &text.to_ascii_lowercase(), advice)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,8 +268,6 @@ pub(super) fn parse_path(text: &str) -> Result<PathBuf, String> {
 }
 
 fn check_header_value(text: &str) -> Result<String, String> {
-    match text.chars().all(|c| c.is_ascii_graphic()) {
-        true => Ok(text.into()),
-        false => Err("contains a space or a character that no header can contain".into()),
-    }
+    let is_valid = text.chars().all(|c| c.is_ascii_graphic());
+    text_if(is_valid, text, "contains a space or a character that no header can contain")
 }

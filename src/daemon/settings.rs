@@ -42,7 +42,7 @@ pub(super) fn http_settings(service: &ServiceConfig) -> HttpSettings {
     HttpSettings {
         timeout: service.timeout,
         ca_file: service.ca_file.clone(),
-        proxy: service.proxy.as_ref().map(|proxy| proxy.as_str().to_owned()),
+        proxy: service.proxy.as_ref().map(|proxy| proxy.0.clone()),
         headers: service.headers.clone(),
         application_id: service.application_id.clone(),
         ..HttpSettings::new(&service.base_url)

@@ -47,7 +47,7 @@ pub enum NoticeChannel {
     },
 }
 
-/// Address of a receiver. `Debug` omits it, because it may hold a secret.
+/// Address of a receiver or a proxy. `Debug` omits it, because it may hold a secret.
 #[derive(Clone, PartialEq)]
 pub struct SecretUrl(pub String);
 
