@@ -18,6 +18,7 @@ mod plain;
 pub(crate) use plain::{plain_json, plain_line, plain_lines};
 
 use crate::model::code_enum;
+use std::borrow::Cow;
 use std::{fmt as text, io};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -139,11 +140,11 @@ where
     match format {
         LogFormat::Json => {
             let inner = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
-            layer.json().event_format(LogFormatter { inner, format, with_priority }).boxed()
+            layer.json().event_format(LogFormatter { inner, mask: plain_json, with_priority }).boxed()
         }
         LogFormat::Text => {
             let inner = format::format().with_target(false).with_ansi(false);
-            layer.event_format(LogFormatter { inner, format, with_priority }).boxed()
+            layer.event_format(LogFormatter { inner, mask: plain_line, with_priority }).boxed()
         }
     }
 }
@@ -151,7 +152,8 @@ where
 /// The formatter of a line: the journal's priority, and the library's format.
 struct LogFormatter<F> {
     inner: F,
-    format: LogFormat,
+    /// Text from outside must not control the reader's terminal or begin a line of its own.
+    mask: fn(&str) -> Cow<'_, str>,
     with_priority: bool,
 }
 
@@ -172,12 +174,7 @@ where
         }
         let mut line = String::new();
         self.inner.format_event(context, Writer::new(&mut line), event)?;
-        // Text from outside must not control the reader's terminal or begin a line of its own.
-        let line = match self.format {
-            LogFormat::Json => plain::plain_json(line.trim_end()),
-            LogFormat::Text => plain::plain_line(line.trim_end()),
-        };
-        writeln!(writer, "{line}")
+        writeln!(writer, "{}", (self.mask)(line.trim_end()))
     }
 }
 
