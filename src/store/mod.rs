@@ -39,7 +39,7 @@ pub(crate) use control::request::ControlRequestRow;
 pub use engine::backup::{VerifiedCopy, scheduled_copy_name};
 pub use engine::connection::StoreOptions;
 pub use engine::error::{Result, StoreError};
-pub(crate) use engine::files::FileId;
+pub(crate) use engine::files::{FileId, remove_database, with_suffix};
 pub(crate) use engine::leader::LeaderRow;
 pub(crate) use engine::leadership::{DaemonName, host_name};
 pub use engine::location::DatabaseLocation;

@@ -8,9 +8,11 @@
 use crate::exec::{JobContext, JobError, JournalRetention, RunReport};
 use crate::model::{Position, Timestamp, counted, time};
 use crate::projection::JournalReplay;
-use crate::store::{Durability, JournalReader, PrunedRows, Store, TableComparison};
+use crate::store::{
+    Durability, JournalReader, PrunedRows, Store, TableComparison, remove_database, with_suffix,
+};
 use crate::telemetry::event;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Largest calendar jump for which ages are trusted without an operator's confirmation.
@@ -144,28 +146,15 @@ struct RebuiltFile(PathBuf);
 
 impl RebuiltFile {
     fn new(store: &Store) -> Self {
-        let rebuilt = Self(with_ending(store.path(), ".fold"));
-        rebuilt.remove_files();
-        rebuilt
+        let path = with_suffix(store.path(), ".fold");
+        remove_database(&path);
+        Self(path)
     }
-
-    fn remove_files(&self) {
-        for ending in ["", "-wal", "-shm"] {
-            // An error other than a missing file shows when the next replay creates the file.
-            drop(std::fs::remove_file(with_ending(&self.0, ending)));
-        }
-    }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 impl Drop for RebuiltFile {
     fn drop(&mut self) {
-        self.remove_files();
+        remove_database(&self.0);
     }
 }
 

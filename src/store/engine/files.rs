@@ -34,10 +34,17 @@ pub(super) fn resolve_path(path: &Path) -> PathBuf {
 }
 
 /// Returns the path with a suffix to the file's name, such as that of the file's lock.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// Removes a database file with its log and index, if present. What cannot be removed fails the next creation.
+pub(crate) fn remove_database(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        drop(std::fs::remove_file(with_suffix(path, suffix)));
+    }
 }
 
 /// Returns the folder of a file; for a bare name the working directory.

@@ -2,7 +2,7 @@
 //!
 //! The output holds no key, because the journal has no headers. Text from the platform is shown as it came.
 
-use super::replay::{project_with_progress, remove_database};
+use super::replay::project_with_progress;
 use crate::cli::context::CliContext;
 use crate::cli::output::{self, cell_text, columns, fields_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
@@ -11,7 +11,7 @@ use crate::present::listing::time_cell;
 use crate::present::runs::{journal_entries, journal_entry};
 use crate::present::time_text;
 use crate::projection::JournalReplay;
-use crate::store::{DatabaseLock, Store, TableComparison};
+use crate::store::{DatabaseLock, Store, TableComparison, remove_database};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};

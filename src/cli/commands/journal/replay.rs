@@ -7,10 +7,10 @@ use crate::cli::output::{NAMED_MAX, TextTable, columns, lines_text, shortened};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::model::{Position, Timestamp};
 use crate::projection::{JournalReplay, ReplayReport};
-use crate::store::{DatabaseLocation, RowDifference, TableComparison};
+use crate::store::{DatabaseLocation, RowDifference, TableComparison, remove_database};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArgs {
@@ -34,15 +34,6 @@ pub(in crate::cli) async fn replay_command(context: &CliContext, args: ReplayArg
     let live = context.readable_config()?.database.location()?;
     // A partial file must not be taken for a mirror.
     replay_and_compare(live, &args, until).await.inspect_err(|_| remove_database(&args.into))
-}
-
-/// Removes a database file with its `-wal` and `-shm` files, if present.
-pub(super) fn remove_database(file: &Path) {
-    for end in ["", "-wal", "-shm"] {
-        let mut name = file.as_os_str().to_owned();
-        name.push(end);
-        drop(std::fs::remove_file(PathBuf::from(name)));
-    }
 }
 
 async fn replay_and_compare(
