@@ -17,8 +17,7 @@ const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.pro
     'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', CASE WHEN p.lack IS NULL THEN r.observed_ms \
         ELSE (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id) END / 1000.0, 'unixepoch')) \
     FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
-    WHERE p.product_id IS NOT NULL AND (CASE WHEN $2 THEN p.upc ELSE p.sku END) \
-        IN (SELECT atom FROM json_each($1)) ORDER BY p.sku";
+    WHERE p.product_id IS NOT NULL AND p.sku IN (SELECT atom FROM json_each($1)) ORDER BY p.sku";
 
 /// Product with its stock levels, as decisions need them.
 #[derive(Clone, Debug, Default, FromRow)]
@@ -64,10 +63,10 @@ impl ProductStock {
 }
 
 impl Store {
-    /// Returns the known products with these SKUs in the platform's spelling, or with these UPCs.
-    pub(crate) async fn product_list(&self, ids: &[String], by_upc: bool) -> Result<Vec<Value>> {
+    /// Returns the known products with these SKUs in the platform's spelling.
+    pub(crate) async fn product_list(&self, skus: &[String]) -> Result<Vec<Value>> {
         let rows: Vec<Json<Value>> =
-            self.fetch_column(PRODUCT_LIST, (json_rows(ids), by_upc), "read products").await?;
+            self.fetch_column(PRODUCT_LIST, (json_rows(skus),), "read products").await?;
         Ok(rows.into_iter().map(|Json(row)| row).collect())
     }
 

@@ -1,14 +1,13 @@
 //! `product`: products found at the platform, and the components of kits.
 //!
-//! `find` calls the platform, through the daemon if one runs. If the platform does not answer, `find` reports
-//! that and shows the mirror. `components` reads the mirror first and calls the platform only for kits the
-//! mirror does not have.
+//! `find` calls the platform, through the daemon if one runs. `components` reads the mirror first and calls the
+//! platform only for kits the mirror does not have.
 
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, columns, plain_line, print_error};
+use crate::cli::output::{TextTable, columns, plain_line};
 use crate::cli::{CommandResult, OutputArgs};
-use crate::daemon::{ControlError, ControlRequest};
+use crate::daemon::ControlRequest;
 use crate::model::case_key;
 use crate::present::listing::time_cell;
 use crate::store::{Store, StoreError};
@@ -57,16 +56,8 @@ async fn find_products(context: &CliContext, args: &ProductFindArgs) -> CommandR
     let by_upc = !args.upc.is_empty();
     let ids = if by_upc { &args.upc } else { &args.skus };
     let request = ControlRequest::FindProducts { by_upc, ids: ids.clone() };
-    let answer: Result<Vec<String>, _> = context.ask_daemon(&request).await?;
-    let store = context.open_store().await?;
-    let rows = match answer {
-        Ok(found) => store.product_list(&found, false).await?,
-        Err(error @ ControlError::ReplyTimeout) => {
-            print_error(&format!("tallyd: {}; showing the mirror instead", plain_line(&error.to_string())));
-            store.product_list(ids, by_upc).await?
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let found: Vec<String> = context.ask_daemon(&request).await??;
+    let rows = context.open_store().await?.product_list(&found).await?;
     Ok(args.output.render(|| &rows, || products_text(&rows, ids)).into())
 }
 
