@@ -60,8 +60,7 @@ fn add_command_pages(
 ) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     pages.push((format!("{name}.1"), command_page(command, &name, parent)?));
-    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    shown.into_iter().try_for_each(|inner| add_command_pages(inner, Some(&name), pages))
+    command.get_subcommands().try_for_each(|inner| add_command_pages(inner, Some(&name), pages))
 }
 
 fn command_page(command: &Command, name: &str, parent: Option<&str>) -> io::Result<String> {

@@ -337,16 +337,14 @@ pub fn main(start_pages: StartPages) -> ExitCode {
 fn refuse_empty(matches: ArgMatches) -> Result<ArgMatches, clap::Error> {
     let levels = std::iter::successors(Some(&matches), |matches| Some(matches.subcommand()?.1));
     let is_blank = |value: &OsStr| value.to_string_lossy().trim().is_empty();
-    for matches in levels {
-        for id in matches.ids() {
-            let mut values = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
-            if values.any(is_blank) {
-                let name = id.as_str().replace('_', "-");
-                let why =
-                    format!("`{name}` must not be empty: give a value, or leave it out. Nothing was done\n");
-                return Err(clap::Error::raw(ErrorKind::InvalidValue, why));
-            }
-        }
+    let mut ids = levels.flat_map(|matches| matches.ids().map(move |id| (matches, id.as_str())));
+    let empty = ids.find(|(matches, id)| {
+        matches.try_get_raw(id).ok().flatten().is_some_and(|mut values| values.any(is_blank))
+    });
+    if let Some((_, id)) = empty {
+        let name = id.replace('_', "-");
+        let why = format!("`{name}` must not be empty: give a value, or leave it out. Nothing was done\n");
+        return Err(clap::Error::raw(ErrorKind::InvalidValue, why));
     }
     Ok(matches)
 }

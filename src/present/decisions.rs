@@ -22,7 +22,7 @@ pub(crate) enum KeyDecision {
 
 impl KeyDecision {
     /// Returns the verb, its past, and the states of changes that it applies to.
-    fn words(self) -> (&'static str, &'static str, &'static [ChangeState]) {
+    pub(crate) fn words(self) -> (&'static str, &'static str, &'static [ChangeState]) {
         match self {
             Self::Release => ("release", "released", &[ChangeState::Held]),
             Self::Retry => ("retry", "retried", &[ChangeState::Held]),
@@ -31,21 +31,9 @@ impl KeyDecision {
         }
     }
 
-    pub(crate) fn verb(self) -> &'static str {
-        self.words().0
-    }
-
-    pub(crate) fn past(self) -> &'static str {
-        self.words().1
-    }
-
-    pub(crate) fn states(self) -> &'static [ChangeState] {
-        self.words().2
-    }
-
     pub(crate) fn from_verb(verb: &str) -> Option<Self> {
         let all = [Self::Release, Self::Retry, Self::Cancel, Self::Acknowledge];
-        all.into_iter().find(|decision| decision.verb() == verb)
+        all.into_iter().find(|decision| decision.words().0 == verb)
     }
 
     async fn apply(
@@ -72,11 +60,11 @@ pub(crate) struct DecidedChanges {
 
 impl DecidedChanges {
     pub(crate) fn summary(&self) -> String {
-        format!("{} {}", counted(self.done.len(), "change"), self.decision.past())
+        format!("{} {}", counted(self.done.len(), "change"), self.decision.words().1)
     }
 
     pub(crate) fn refusals(&self) -> impl Iterator<Item = String> {
-        let past = self.decision.past();
+        let (_, past, _) = self.decision.words();
         self.refused.iter().map(move |(name, why)| format!("{name}: not {past}: {why}"))
     }
 }

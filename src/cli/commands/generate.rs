@@ -5,7 +5,6 @@ use crate::cli::{CommandFailure, CommandResult, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use std::fs::Permissions;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -45,18 +44,14 @@ pub(in crate::cli) fn man_command(args: &ManArgs) -> CommandResult {
 }
 
 fn write_manual_pages(directory: &Path) -> CommandResult {
-    let write = || -> io::Result<()> {
-        std::fs::create_dir_all(directory)?;
-        let mut pages = manual_pages()?.into_iter();
-        pages.try_for_each(|(name, text)| {
-            let file = directory.join(name);
-            std::fs::write(&file, text)?;
-            std::fs::set_permissions(&file, Permissions::from_mode(0o644))
-        })
-    };
-    let written = write();
-    let failed = |error| format!("cannot write the manual pages into {}: {error}", directory.display());
-    written.map_err(|error| CommandFailure::failed(failed(error)))?;
+    let failed = CommandFailure::cannot(format!("write the manual pages into {}", directory.display()));
+    std::fs::create_dir_all(directory).map_err(&failed)?;
+    for (name, text) in manual_pages().map_err(&failed)? {
+        let file = directory.join(name);
+        let written = std::fs::write(&file, text);
+        let readable = Permissions::from_mode(0o644);
+        written.and_then(|()| std::fs::set_permissions(&file, readable)).map_err(&failed)?;
+    }
     Ok(format!("the manual pages are in {}\n", directory.display()).into())
 }
 

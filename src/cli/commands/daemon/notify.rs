@@ -104,19 +104,13 @@ async fn send_with_retry(
 
 fn config_of_unit(unit: &str) -> Result<PathBuf, CommandFailure> {
     let name = unit.strip_suffix(".service").unwrap_or(unit);
-    let wrong = || {
-        CommandFailure::usage(format!(
+    let account = name.strip_prefix("tallyd@");
+    match account.filter(|account| !account.is_empty() && !account.contains(['/', '.'])) {
+        Some(account) => Ok(PathBuf::from(format!("/etc/tallyd/{account}/tallyd.toml"))),
+        None if name == "tallyd" => Ok("/etc/tallyd/tallyd.toml".into()),
+        None => Err(CommandFailure::usage(format!(
             "{unit} is no unit of tallyd; name tallyd.service, tallyd@NAME.service, or the configuration with --config"
-        ))
-    };
-    match name.strip_prefix("tallyd").ok_or_else(wrong)? {
-        "" => Ok("/etc/tallyd/tallyd.toml".into()),
-        instance => match instance.strip_prefix('@') {
-            Some(account) if !account.is_empty() && !account.contains(['/', '.']) => {
-                Ok(PathBuf::from(format!("/etc/tallyd/{account}/tallyd.toml")))
-            }
-            _ => Err(wrong()),
-        },
+        ))),
     }
 }
 

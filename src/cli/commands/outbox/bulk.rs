@@ -64,7 +64,7 @@ pub(super) async fn decide_named(
     let mut lines: Vec<String> = match decision {
         KeyDecision::Release if decided.done.is_empty() => Vec::new(),
         KeyDecision::Release => vec![decided.summary()],
-        _ => decided.done.iter().map(|key| format!("{key}: {}", decision.past())).collect(),
+        _ => decided.done.iter().map(|key| format!("{key}: {}", decision.words().1)).collect(),
     };
     lines.extend(decided.refusals());
     Ok(CommandOutput { text: lines_text(&lines), exit_code: u8::from(!decided.refused.is_empty()) })
@@ -72,12 +72,13 @@ pub(super) async fn decide_named(
 
 async fn decide_all(context: &CliContext, args: &OutboxBulkArgs, decision: KeyDecision) -> CommandResult {
     let store = context.open_store().await?;
-    let filter = args.filter.filter(context, &store, decision.states()).await?;
+    let (verb, past, states) = decision.words();
+    let filter = args.filter.filter(context, &store, states).await?;
     let limit = u32::try_from(SHOWN_MAX).unwrap_or(u32::MAX);
     let filter = OutboxFilter { is_open: true, limit, ..filter };
     let keys = store.outbox_open_keys(&filter).await?;
-    let (count, verb, past) = (counted(keys.len(), "change"), decision.verb(), decision.past());
-    let states: Vec<&str> = decision.states().iter().map(|state| state.as_str()).collect();
+    let count = counted(keys.len(), "change");
+    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     if keys.is_empty() {
         return Ok(format!("no {} change matches; nothing was {past}\n", states.join(" or ")).into());
     }

@@ -4,7 +4,7 @@ use super::select::OutboxFilterArgs;
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, columns, plain_line};
+use crate::cli::output::{TextTable, columns, plain_line, pretty_json};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::model::counted;
 use crate::outbox::{ChangeBody, ChangeState, Reason};
@@ -38,10 +38,7 @@ pub(super) async fn list_changes(context: &CliContext, args: OutboxListArgs) -> 
     let filter = OutboxFilter { is_open, limit: args.limit, ..filter };
     if args.output.json {
         let rows = store.outbox_list(&filter).await?;
-        return Ok(args
-            .output
-            .render(|| rows.iter().map(change_json).collect::<Vec<_>>(), String::new)
-            .into());
+        return Ok(pretty_json(&rows.iter().map(change_json).collect::<Vec<_>>()).into());
     }
     let text = grouped_text(&store, &filter).await?;
     if !text.is_empty() {

@@ -43,7 +43,6 @@ impl OutboxFilterArgs {
     ) -> Result<OutboxFilter, CommandFailure> {
         let now = context.now();
         Ok(OutboxFilter {
-            is_open: false,
             states: states.to_vec(),
             kind: self.kind.map(|kind| kind.to_string()),
             reason: self.reason.map(|reason| reason.to_string()),
@@ -54,7 +53,7 @@ impl OutboxFilterArgs {
             key_prefix: self.key_prefix.clone(),
             inserted_from: self.newer_than.map(|age| now.minus(age)),
             inserted_to: self.older_than.map(|age| now.minus(age)),
-            limit: u32::MAX,
+            ..OutboxFilter::default()
         })
     }
 

@@ -1,10 +1,9 @@
 //! `quarantine`: entries that fail alone and are retried by themselves, and an operator's retry.
 
 use crate::cli::context::{CliContext, write_and_commit};
-use crate::cli::output::{TextTable, columns, plain_line, time_text};
+use crate::cli::output::{columns, plain_line, time_text};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
-use crate::model::Timestamp;
-use crate::store::QuarantineRow;
+use crate::present::listing::time_cell;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -36,21 +35,19 @@ pub(in crate::cli) async fn quarantine_command(context: &CliContext, command: Co
 }
 
 async fn list_quarantine(context: &CliContext, output: OutputArgs) -> CommandResult {
-    let rows = context.open_store().await?.quarantine_list().await?;
-    let columns = |row: &QuarantineRow| {
-        columns! {
-            "entry": row.subject, "operation": row.operation, "since": Timestamp(row.since_ms),
-            "failures": row.failures, "next attempt": row.next_try(), "error": row.why,
-        }
-    };
-    let table = || TextTable::new(rows.iter().map(columns)).to_text("nothing is quarantined");
-    let json = |row: &QuarantineRow| {
+    let rows = context.open_store().await?.quarantine_list().await?.into_iter().map(|row| {
         json!({
             "entry": row.subject, "operation": row.operation, "since": time_text(row.since_ms),
             "failures": row.failures, "next_try": row.next_try().to_rfc3339(), "why": row.why,
         })
-    };
-    Ok(output.render(|| rows.iter().map(json).collect::<Vec<_>>(), table).into())
+    });
+    output.list(&rows.collect::<Vec<_>>(), "nothing is quarantined", |row| {
+        columns! {
+            "entry": row["entry"], "operation": row["operation"], "since": time_cell(row["since"].as_str()),
+            "failures": row["failures"], "next attempt": time_cell(row["next_try"].as_str()),
+            "error": row["why"],
+        }
+    })
 }
 
 async fn retry_entries(context: &CliContext, args: QuarantineRetryArgs) -> CommandResult {
