@@ -1,6 +1,6 @@
 //! The schedules' demand beside the quota, for the entries tracked today.
 
-use super::listing::{ListCell, ListColumns, ListedRow, columns};
+use super::listing::{ListCell, ListColumns, columns};
 use crate::config::Config;
 use crate::daemon::{JobCalls, job_calls};
 use crate::model::{JobKind, Timestamp, counted, format_elapsed};
@@ -10,21 +10,21 @@ use crate::store::{Store, StoreError};
 /// The demand of the schedules, the calls a minute for bulk work, and the entries behind both.
 pub(crate) struct CallDemand {
     pub(crate) rows: Vec<JobAllotment>,
-    pub(crate) bulk: u32,
-    pub(crate) work: EntriesToRead,
+    bulk: u32,
+    work: EntriesToRead,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EntriesToRead {
-    pub(crate) skus: usize,
-    pub(crate) orders: usize,
-    pub(crate) shipments: usize,
-    pub(crate) storefronts: usize,
-    pub(crate) kits: usize,
+struct EntriesToRead {
+    skus: usize,
+    orders: usize,
+    shipments: usize,
+    storefronts: usize,
+    kits: usize,
 }
 
 impl EntriesToRead {
-    pub(crate) async fn count(store: &Store, now: Timestamp) -> Result<Self, StoreError> {
+    async fn count(store: &Store, now: Timestamp) -> Result<Self, StoreError> {
         let orders = store.tracked_order_due(now).await?;
         Ok(Self {
             skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
@@ -37,7 +37,8 @@ impl EntriesToRead {
 }
 
 impl CallDemand {
-    pub(crate) fn new(config: &Config, work: EntriesToRead) -> Self {
+    pub(crate) async fn load(config: &Config, store: &Store, now: Timestamp) -> Result<Self, StoreError> {
+        let work = EntriesToRead::count(store, now).await?;
         let enabled = config.jobs.enabled_schedules();
         let skus_per_call = usize::try_from(config.jobs.skus_per_call).unwrap_or(1).max(1);
         let demands = enabled.into_iter().map(|(kind, schedule)| JobDemand {
@@ -47,7 +48,7 @@ impl CallDemand {
         });
         let demands: Vec<JobDemand> = demands.filter(|demand| demand.calls > 0.0).collect();
         let bulk = config.limits.own_limit().saturating_sub(config.limits.reserved_calls).max(1);
-        Self { rows: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work }
+        Ok(Self { rows: feasibility::fit_schedules(&demands, f64::from(bulk)), bulk, work })
     }
 
     fn requested(&self) -> f64 {
@@ -80,14 +81,12 @@ impl CallDemand {
     }
 }
 
-impl ListedRow for JobAllotment {
-    fn columns(&self) -> ListColumns {
-        let rate = |calls: f64| ListCell::Number(format!("{calls:.1}"));
-        columns! {
-            "job": self.kind.as_str(), "calls per run": ListCell::Number(format!("{:.0}", self.calls)),
-            "calls per minute": rate(self.requested), "granted": rate(self.granted),
-            "maximum age": format_elapsed(self.max_age),
-        }
+pub(crate) fn allotment_columns(row: &JobAllotment) -> ListColumns {
+    let rate = |calls: f64| ListCell::Number(format!("{calls:.1}"));
+    columns! {
+        "job": row.kind.as_str(), "calls per run": ListCell::Number(format!("{:.0}", row.calls)),
+        "calls per minute": rate(row.requested), "granted": rate(row.granted),
+        "maximum age": format_elapsed(row.max_age),
     }
 }
 

@@ -7,16 +7,6 @@ use serde_json::Value;
 /// The cells of a row, each below its heading in small letters. All rows of a list have the same headings.
 pub(crate) type ListColumns = Vec<(&'static str, ListCell)>;
 
-pub(crate) trait ListedRow {
-    fn columns(&self) -> ListColumns;
-}
-
-impl ListedRow for ListColumns {
-    fn columns(&self) -> ListColumns {
-        self.clone()
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) enum ListCell {
     Missing,

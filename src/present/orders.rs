@@ -1,10 +1,9 @@
 //! Tracked orders, and an order with its lines, allocations and shipments.
 
-use super::listing::{ListColumns, ListedRow, ListedSubject, columns, time_cell};
+use super::listing::{ListColumns, ListedSubject, columns, time_cell};
 use super::time_text;
 use crate::model::{OrderId, Timestamp};
 use crate::store::{OrderRow, OrderState, Store, StoreError};
-use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 pub(crate) struct OrderDetail {
@@ -34,67 +33,48 @@ impl OrderDetail {
         };
         self.lines.iter().map(line).collect()
     }
+}
 
-    pub(crate) fn line_list(&self) -> Vec<ListColumns> {
-        let columns = |line: &Value| {
-            columns! {
-                "line": line["line_item_id"],
-                "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
-                "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
-                "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
-                "observed": time_cell(line["observed_at"].as_str()),
-            }
-        };
-        self.lines.iter().map(columns).collect()
-    }
-
-    pub(crate) fn allocation_list(&self) -> Vec<ListColumns> {
-        let columns = |row: &Value| {
-            columns! {
-                "line": row["line_item_id"], "sku": row["sku"], "quantity": row["quantity"],
-                "warehouse": row["warehouse_id"], "name": row["warehouse_name"],
-                "observed": time_cell(row["observed_at"].as_str()),
-            }
-        };
-        self.allocations.iter().map(columns).collect()
-    }
-
-    pub(crate) fn item_list(&self) -> Vec<ListColumns> {
-        let columns = |row: &Value| {
-            columns! {
-                "line": row["line_item_id"], "shipment": row["shipment_id"], "item": row["item_id"],
-                "quantity": row["quantity"], "shipped": row["is_shipped"], "confirmed": row["is_confirmed"],
-                "tracking": row["tracking_number"], "observed": time_cell(row["observed_at"].as_str()),
-            }
-        };
-        self.items.iter().map(columns).collect()
+pub(crate) fn order_columns(row: &OrderRow, now: Timestamp) -> ListColumns {
+    columns! {
+        "order": ListedSubject::Order.cell(row.order_id), "state": row.state(now).as_str(),
+        "lines": row.lines, "sold": row.sold, "left": row.left, "closed": row.closed_ms.map(Timestamp),
+        "observed": row.observed_ms.map(Timestamp),
     }
 }
 
-/// A tracked order at a time, on which its state depends.
-pub(crate) struct OrderNow<'a>(pub(crate) &'a OrderRow, pub(crate) Timestamp);
+pub(crate) fn order_json(row: &OrderRow, now: Timestamp) -> Value {
+    let time = |ms: Option<i64>| ms.map(time_text);
+    json!({
+        "order_id": row.order_id, "observed_at": time(row.observed_ms),
+        "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
+        "quantity_left": row.left, "changed_at": time(row.changed_ms),
+        "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale,
+    })
+}
 
-impl ListedRow for OrderNow<'_> {
-    fn columns(&self) -> ListColumns {
-        let Self(row, now) = self;
-        columns! {
-            "order": ListedSubject::Order.cell(row.order_id), "state": row.state(*now).as_str(),
-            "lines": row.lines, "sold": row.sold, "left": row.left, "closed": row.closed_ms.map(Timestamp),
-            "observed": row.observed_ms.map(Timestamp),
-        }
+pub(crate) fn order_line_columns(line: &Value) -> ListColumns {
+    columns! {
+        "line": line["line_item_id"],
+        "sku": line["sku"].as_str().map(|sku| ListedSubject::Sku.cell(sku)),
+        "sold": line["quantity_sold"], "left": line["quantity_left"], "price": line["unit_price"],
+        "supplier": line["supplier_id"], "warehouse": line["warehouse_id"],
+        "observed": time_cell(line["observed_at"].as_str()),
     }
 }
 
-impl Serialize for OrderNow<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(row, now) = self;
-        let time = |ms: Option<i64>| ms.map(time_text);
-        json!({
-            "order_id": row.order_id, "observed_at": time(row.observed_ms),
-            "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
-            "quantity_left": row.left, "changed_at": time(row.changed_ms),
-            "state": row.state(*now).as_str(), "stale": row.state(*now) == OrderState::Stale,
-        })
-        .serialize(to)
+pub(crate) fn allocation_columns(row: &Value) -> ListColumns {
+    columns! {
+        "line": row["line_item_id"], "sku": row["sku"], "quantity": row["quantity"],
+        "warehouse": row["warehouse_id"], "name": row["warehouse_name"],
+        "observed": time_cell(row["observed_at"].as_str()),
+    }
+}
+
+pub(crate) fn shipment_item_columns(row: &Value) -> ListColumns {
+    columns! {
+        "line": row["line_item_id"], "shipment": row["shipment_id"], "item": row["item_id"],
+        "quantity": row["quantity"], "shipped": row["is_shipped"], "confirmed": row["is_confirmed"],
+        "tracking": row["tracking_number"], "observed": time_cell(row["observed_at"].as_str()),
     }
 }

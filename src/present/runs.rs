@@ -1,6 +1,6 @@
 //! Runs, exchanges and events of the journal.
 
-use super::listing::{ListColumns, ListedRow, ListedSubject, columns, sentence_cell};
+use super::listing::{ListColumns, ListedSubject, columns, sentence_cell};
 use super::time_text;
 use crate::model::{Position, RunId, Timestamp};
 use crate::store::{ExchangeDetail, ExchangeRow, JournalEvent, RunChange, RunRow, Store, StoreError};
@@ -52,45 +52,37 @@ impl RunDetail {
     }
 }
 
-impl ListedRow for RunRow {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "run": ListedSubject::Run.cell(self.id), "job": self.job, "trigger": self.trigger,
-            "started": Timestamp(self.started_ms), "ms": self.ended_ms.map(|ended| ended - self.started_ms),
-            "outcome": self.outcome, "calls": self.exchanges,
-            "summary": sentence_cell(self.summary.as_deref()),
-        }
+pub(crate) fn run_columns(row: &RunRow) -> ListColumns {
+    columns! {
+        "run": ListedSubject::Run.cell(row.id), "job": row.job, "trigger": row.trigger,
+        "started": Timestamp(row.started_ms), "ms": row.ended_ms.map(|ended| ended - row.started_ms),
+        "outcome": row.outcome, "calls": row.exchanges,
+        "summary": sentence_cell(row.summary.as_deref()),
     }
 }
 
-impl ListedRow for ExchangeRow {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "exchange": ListedSubject::Entry.cell(self.id), "operation": self.operation, "lane": self.lane,
-            "sent": Timestamp(self.sent_ms), "ms": self.answered_ms.map(|answered| answered - self.sent_ms),
-            "verdict": self.verdict, "status": self.status, "message": self.message,
-        }
+pub(crate) fn exchange_columns(row: &ExchangeRow) -> ListColumns {
+    columns! {
+        "exchange": ListedSubject::Entry.cell(row.id), "operation": row.operation, "lane": row.lane,
+        "sent": Timestamp(row.sent_ms), "ms": row.answered_ms.map(|answered| answered - row.sent_ms),
+        "verdict": row.verdict, "status": row.status, "message": row.message,
     }
 }
 
-impl ListedRow for RunChange {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "change": ListedSubject::Change.cell(&self.key),
-            "exchange": ListedSubject::Entry.cell(self.exchange_id), "kind": self.kind,
-            "written": self.written, "state": self.state, "reason": self.reason,
-            "detail": sentence_cell(self.detail.as_deref()),
-        }
+pub(crate) fn run_change_columns(row: &RunChange) -> ListColumns {
+    columns! {
+        "change": ListedSubject::Change.cell(&row.key),
+        "exchange": ListedSubject::Entry.cell(row.exchange_id), "kind": row.kind,
+        "written": row.written, "state": row.state, "reason": row.reason,
+        "detail": sentence_cell(row.detail.as_deref()),
     }
 }
 
-impl ListedRow for JournalEvent {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "position": ListedSubject::Entry.cell(self.position), "time": Timestamp(self.at_ms),
-            "event during the run": self.kind, "subject": self.subject, "by": self.decided_by,
-            "detail": self.detail,
-        }
+pub(crate) fn event_columns(row: &JournalEvent) -> ListColumns {
+    columns! {
+        "position": ListedSubject::Entry.cell(row.position), "time": Timestamp(row.at_ms),
+        "event during the run": row.kind, "subject": row.subject, "by": row.decided_by,
+        "detail": row.detail,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::call_budget::CallBudgetReport;
 use super::daemon_state::{daemon_state, lock_state};
-use super::listing::{ListColumns, ListedRow, columns, time_cell};
+use super::listing::{ListColumns, columns, time_cell};
 use super::{ViewError, time_text};
 use crate::config::Config;
 use crate::daemon;
@@ -24,12 +24,12 @@ pub(crate) struct StatusReport {
 }
 
 impl StatusReport {
-    /// Reads all data. `counts` are those of the mirror if the caller has them, because they take long with many SKUs.
+    /// Reads all data but the counts of the mirror, which take long with many SKUs.
     pub(crate) async fn load(
         config: &Config,
         clock: &dyn Clock,
         store: &Store,
-        counts: Option<MirrorCounts>,
+        counts: MirrorCounts,
     ) -> Result<Self, ViewError> {
         let mut inputs = daemon::health_inputs(config, clock, lock_state(config)?);
         store.refuse_moved().await?;
@@ -39,10 +39,6 @@ impl StatusReport {
         inputs.daemon = daemon_state(config, store).await?;
         let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
         let health = health::check_health(store, &inputs).await?;
-        let counts = match counts {
-            Some(counts) => counts,
-            None => store.mirror_counts().await?,
-        };
         Ok(Self {
             call_budget: CallBudgetReport::read(config, store, inputs.now).await?,
             counts,
@@ -80,15 +76,13 @@ impl StatusReport {
     }
 }
 
-impl ListedRow for JobHealthRow {
-    fn columns(&self) -> ListColumns {
-        columns! {
-            "job": self.job, "last successful run": time_cell(self.last_good_at.as_deref()),
-            "age": self.age_seconds.map(format_age),
-            "limit": self.interval_ms.map(|interval| format_age(2 * interval / 1000)),
-            "next start": time_cell(self.next_due_at.as_deref()),
-            "last outcome": self.last_outcome,
-        }
+pub(crate) fn job_health_columns(row: &JobHealthRow) -> ListColumns {
+    columns! {
+        "job": row.job, "last successful run": time_cell(row.last_good_at.as_deref()),
+        "age": row.age_seconds.map(format_age),
+        "limit": row.interval_ms.map(|interval| format_age(2 * interval / 1000)),
+        "next start": time_cell(row.next_due_at.as_deref()),
+        "last outcome": row.last_outcome,
     }
 }
 

@@ -5,7 +5,7 @@ use super::request::{FormFields, PageRequest};
 use crate::health::{Finding, FindingCode};
 use crate::model::{Timestamp, format_elapsed};
 use crate::present::ViewError;
-use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedSubject, ListedValue, field_cells};
+use crate::present::listing::{ListCell, ListColumns, ListedSubject, ListedValue, field_cells};
 use crate::present::sentence::{SentencePart, sentence_parts};
 use crate::telemetry::{event, plain_json, plain_line};
 use axum::Extension;
@@ -313,8 +313,8 @@ pub(super) fn table<H: AsRef<str>>(
     }
 }
 
-pub(super) fn listing<T: ListedRow>(label: &str, rows: &[T], nothing: &str) -> Markup {
-    let rows: Vec<ListColumns> = rows.iter().map(T::columns).collect();
+pub(super) fn listing(label: &str, rows: impl IntoIterator<Item = ListColumns>, nothing: &str) -> Markup {
+    let rows: Vec<ListColumns> = rows.into_iter().collect();
     let is_number = |value: &ListCell| matches!(value, ListCell::Number(_));
     let heading = |(column, (name, _)): (usize, &(&str, ListCell))| {
         let has_numbers = rows.iter().any(|row| row.get(column).is_some_and(|(_, value)| is_number(value)));

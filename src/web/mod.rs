@@ -70,7 +70,7 @@ impl WebState {
     }
 
     async fn status(&self) -> Result<StatusReport, ViewError> {
-        let counts = Some(self.counter.counts().await?);
+        let counts = self.counter.counts().await?;
         StatusReport::load(&self.config, &*self.clock, &self.store, counts).await
     }
 }

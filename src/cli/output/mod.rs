@@ -12,7 +12,7 @@ pub(super) use crate::telemetry::plain_line;
 use super::local_time::{local_sentence, local_time};
 use super::{CommandOutput, CommandResult};
 use crate::model::format_elapsed;
-use crate::present::listing::{ListCell, ListColumns, ListedRow, ListedValue, field_cells};
+use crate::present::listing::{ListCell, ListColumns, ListedValue, field_cells};
 use crate::present::{DecisionSentences, ViewError};
 use crate::telemetry::{plain_json, plain_lines};
 use clap::Args;
@@ -135,10 +135,6 @@ impl TextTable {
             table.rows.push(columns.iter().map(text).collect());
         }
         table
-    }
-
-    pub(super) fn of_rows<T: ListedRow>(rows: &[T]) -> Self {
-        Self::new(rows.iter().map(T::columns))
     }
 
     pub(super) fn to_text(&self, nothing: &str) -> String {

@@ -5,7 +5,7 @@ use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
 use crate::present::change::{ChangeDetail, change_json};
 use crate::present::listing::ListedSubject;
 use crate::present::parse_json;
-use crate::present::runs::journal_entry;
+use crate::present::runs::{exchange_columns, journal_entry};
 use crate::store::TransitionRow;
 use crate::web::WebState;
 use crate::web::layout::{
@@ -33,7 +33,7 @@ pub(super) async fn show_change(State(web): State<Arc<WebState>>, request: PageR
         html! {
             (live_part("change", "Change", &html! { (summary(&detail)) (conflict(&detail)) (evidence(&detail)) }))
             (decisions(&request, &detail))
-            (live_part("life", "Life", &listing("Life of the change", &detail.steps(), "")))
+            (live_part("life", "Life", &listing("Life of the change", detail.steps(), "")))
             (live_part("calls", "Calls", &calls(&detail, &bodies)))
         }
     };
@@ -106,7 +106,7 @@ fn evidence(detail: &ChangeDetail) -> Markup {
 
 fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
     html! {
-        (listing("Calls that carried the change", &detail.exchanges, "No call carried it yet."))
+        (listing("Calls that carried the change", detail.exchanges.iter().map(exchange_columns), "No call carried it yet."))
         @for entry in bodies {
             h3 { "Exchange " (entry["position"]) ": request" } (body_block(&entry["request"]))
             h3 { "Exchange " (entry["position"]) ": answer" } (body_block(&entry["response"]))

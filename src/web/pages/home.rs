@@ -4,7 +4,8 @@ use crate::health::{Finding, FindingCode};
 use crate::model::Timestamp;
 use crate::present::call_budget::MINUTE_MS;
 use crate::present::change::STATE_ORDER;
-use crate::present::listing::{ListColumns, ListedSubject, age_cell, columns, sentence_cell, time_cell};
+use crate::present::listing::{ListedSubject, age_cell, columns, sentence_cell, time_cell};
+use crate::present::status::job_health_columns;
 use crate::store::{CallInterval, ChangeRow, MirrorCounts, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
@@ -35,7 +36,7 @@ pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageReq
             (live_part("needs", "Needs a person", &needs(&needing, now)))
             (live_part("changes", "Changes by state", &states(&status.health.rows.changes)))
             (live_part("risk", "Units at risk", &units_at_risk(&status.units_at_risk)))
-            (live_part("ages", "Age of the data", &listing("Age of each job's data", &status.health.rows.jobs, "The daemon has never run on this database: start it.")))
+            (live_part("ages", "Age of the data", &listing("Age of each job's data", status.health.rows.jobs.iter().map(job_health_columns), "The daemon has never run on this database: start it.")))
             (live_part("calls", "Calls of the last hour", &call_chart(&status.call_budget.calls, 60, MINUTE_MS, status.call_budget.limit, now)))
         }
     };
@@ -87,8 +88,11 @@ fn needs(rows: &[ChangeRow], now: Timestamp) -> Markup {
             "inserted": age_cell(Some(&change.created_at), now),
         }
     };
-    let rows: Vec<ListColumns> = rows.iter().map(row).collect();
-    listing("Changes that need a person, oldest first", &rows, "No change waits for a decision.")
+    listing(
+        "Changes that need a person, oldest first",
+        rows.iter().map(row),
+        "No change waits for a decision.",
+    )
 }
 
 fn states(rows: &[(String, i64)]) -> Markup {
@@ -110,14 +114,13 @@ fn units_at_risk(risk: &UnitsAtRisk) -> Markup {
             "last seen": time_cell(Some(&level.seen_at)),
         }
     };
-    let rows: Vec<ListColumns> = risk.stock_levels.iter().map(row).collect();
     let nothing = "Within 24 hours others took no unit while a change waited.";
     html! {
         @if !risk.stock_levels.is_empty() {
             p { strong { (risk.units) } " units of " (risk.affected)
                 " stock levels were taken by others within 24 hours, between our read and our write." }
         }
-        (listing("Stock levels of which most was taken", &rows, nothing))
+        (listing("Stock levels of which most was taken", risk.stock_levels.iter().map(row), nothing))
     }
 }
 

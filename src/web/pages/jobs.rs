@@ -3,6 +3,8 @@
 use crate::model::time::DAY;
 use crate::model::{JobKind, Timestamp};
 use crate::present::pauses::pause_text;
+use crate::present::runs::run_columns;
+use crate::present::status::job_health_columns;
 use crate::store::{PauseRow, RunRow};
 use crate::web::WebState;
 use crate::web::chart::{LaneSpan, lanes, legend};
@@ -29,10 +31,10 @@ pub(super) async fn show_jobs(State(web): State<Arc<WebState>>, request: PageReq
             @if kind.is_some() { p { a href="/jobs" { "All jobs" } } }
             (live_part("pauses", "Pauses", &pause_list(&request, &pauses)))
             (live_part("timeline", "The last 24 hours", &timeline(&runs, failed.len(), now)))
-            (live_part("jobs", "Next starts", &listing("Next start of each job", &jobs, "No schedule is known: the daemon has never run on this database.")))
+            (live_part("jobs", "Next starts", &listing("Next start of each job", jobs.iter().map(job_health_columns), "No schedule is known: the daemon has never run on this database.")))
             @if request.may_act { section.forms aria-label="Runs and pauses" { (run_form(&request)) (pause_form(&request)) } }
-            (live_part("failed", "Failed runs of the last 24 hours", &listing("Failed runs, newest first", &failed[..RUNS_LISTED.min(failed.len())], "None.")))
-            (live_part("runs", "Last runs", &listing("Runs, newest first", listed, "None.")))
+            (live_part("failed", "Failed runs of the last 24 hours", &listing("Failed runs, newest first", failed.iter().take(RUNS_LISTED).map(run_columns), "None.")))
+            (live_part("runs", "Last runs", &listing("Runs, newest first", listed.iter().map(run_columns), "None.")))
         }
     };
     Ok(respond(&request, "Jobs", || json!(listed), body))

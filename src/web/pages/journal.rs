@@ -1,7 +1,7 @@
 //! `/journal`: the exchanges, newest first, and one entry with its request and answer.
 
 use crate::model::{Operation, Position};
-use crate::present::runs::journal_entry;
+use crate::present::runs::{exchange_columns, journal_entry};
 use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
 use crate::web::WebState;
@@ -32,7 +32,7 @@ pub(super) async fn show_journal(State(web): State<Arc<WebState>>, request: Page
     let body = || {
         html! {
             (filter_form(&request))
-            (live_part("exchanges", "Exchanges", &listing("Exchanges", &rows, "No exchange matches on this part of the journal.")))
+            (live_part("exchanges", "Exchanges", &listing("Exchanges", rows.iter().map(exchange_columns), "No exchange matches on this part of the journal.")))
             @if let Some(next) = next { (next_link(&request, &[("before", &next.to_string())], "Older exchanges")) }
         }
     };

@@ -1,6 +1,6 @@
 //! `/orders/ID`: an order with its lines, allocations, shipments and tracking numbers, and the forms to ship it.
 
-use crate::present::orders::OrderDetail;
+use crate::present::orders::{OrderDetail, allocation_columns, order_line_columns, shipment_item_columns};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::actions::parse_order;
@@ -26,9 +26,9 @@ pub(super) async fn show_order(State(web): State<Arc<WebState>>, request: PageRe
     let body = || {
         html! {
             p { "State: " (cell(&state)) }
-            (live_part("lines", "Lines", &listing("Lines of the order", &detail.line_list(), "No line is known yet; the daemon reads the order with its next calls.")))
-            (live_part("allocations", "Allocation", &listing("Allocation to warehouses", &detail.allocation_list(), "No allocation is known.")))
-            (live_part("shipments", "Shipments", &listing("Shipped items", &detail.item_list(), "Nothing was shipped yet.")))
+            (live_part("lines", "Lines", &listing("Lines of the order", detail.lines.iter().map(order_line_columns), "No line is known yet; the daemon reads the order with its next calls.")))
+            (live_part("allocations", "Allocation", &listing("Allocation to warehouses", detail.allocations.iter().map(allocation_columns), "No allocation is known.")))
+            (live_part("shipments", "Shipments", &listing("Shipped items", detail.items.iter().map(shipment_item_columns), "Nothing was shipped yet.")))
             (ship_form(&request, &detail.lines))
             (tracking_form(&request, &shipments))
         }

@@ -1,7 +1,7 @@
 //! `/orders`: the tracked orders, and the units left to pick in each warehouse.
 
-use crate::present::listing::{ListColumns, columns};
-use crate::present::orders::OrderNow;
+use crate::present::listing::columns;
+use crate::present::orders::{order_columns, order_json};
 use crate::store::OrderState;
 use crate::web::WebState;
 use crate::web::layout::{
@@ -10,7 +10,6 @@ use crate::web::layout::{
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::html;
-use serde_json::json;
 use std::sync::Arc;
 
 pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
@@ -22,17 +21,15 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
     let shown = ROWS_SHOWN as usize;
     let next = (rows.len() > shown).then(|| rows.get(shown - 1).map(|row| row.order_id)).flatten();
     rows.truncate(shown);
-    let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
     let to_pick = web.store.units_to_pick().await?.into_iter().map(
         |(id, name, lines, units)| columns! {"warehouse": name, "id": id, "lines": lines, "units": units},
     );
-    let to_pick: Vec<ListColumns> = to_pick.collect();
     let body = || {
         html! {
-            (live_part("pick", "Left to pick", &listing("Units left to pick, by warehouse", &to_pick, "Nothing is left to pick in the tracked orders.")))
+            (live_part("pick", "Left to pick", &listing("Units left to pick, by warehouse", to_pick, "Nothing is left to pick in the tracked orders.")))
             p { @if shows_closed { a href="/orders" { "Open orders only" } }
                 @else { a href="/orders?closed=1" { "Closed orders too" } } }
-            (live_part("orders", "Orders", &listing("Tracked orders", &rows, "No open order is tracked. Track one by its id below.")))
+            (live_part("orders", "Orders", &listing("Tracked orders", rows.iter().map(|row| order_columns(row, now)), "No open order is tracked. Track one by its id below.")))
             @if let Some(next) = next { (next_link(&request, &[("after", &next.to_string())], "Next page")) }
             (action_form(&request, "/orders", &html! {
                 label for="order" { "Order id at the platform" }
@@ -41,5 +38,5 @@ pub(super) async fn show_orders(State(web): State<Arc<WebState>>, request: PageR
             }))
         }
     };
-    Ok(respond(&request, "Orders", || json!(rows), body))
+    Ok(respond(&request, "Orders", || rows.iter().map(|row| order_json(row, now)).collect(), body))
 }

@@ -2,8 +2,8 @@
 
 use super::home::call_chart;
 use crate::present::call_budget::{CallSum, budget_sentences, sum_calls};
-use crate::present::call_demand::{CallDemand, EntriesToRead};
-use crate::present::listing::{ListColumns, columns};
+use crate::present::call_demand::{CallDemand, allotment_columns};
+use crate::present::listing::columns;
 use crate::present::status::StatusReport;
 use crate::store::CallInterval;
 use crate::web::WebState;
@@ -21,7 +21,7 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
     let status = web.status().await?;
     let now = web.now();
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;
-    let demand = CallDemand::new(&web.config, EntriesToRead::count(&web.store, now).await?);
+    let demand = CallDemand::load(&web.config, &web.store, now).await?;
     let sums = sum_calls(&calls, |row| (row.lane.as_str(), row.operation.as_str()));
     let limit = status.call_budget.limit;
     let body = || {
@@ -32,7 +32,7 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
                 (sum_table(&sums))
             }))
             (live_part("demand", "The schedules' demand", &html! {
-                (listing("Calls that the schedules ask for", &demand.rows, "Nothing is tracked yet, so no job reads anything."))
+                (listing("Calls that the schedules ask for", demand.rows.iter().map(allotment_columns), "Nothing is tracked yet, so no job reads anything."))
                 p { (demand.sentence()) "." }
                 @if let Some(warning) = demand.warning() { p.banner.trouble { (warning) "." } }
             }))
@@ -63,6 +63,5 @@ fn sum_table(sums: &BTreeMap<(&str, &str), CallSum>) -> Markup {
             "answered 400": bad,
         }
     });
-    let rows: Vec<ListColumns> = rows.collect();
-    listing("Calls by lane and operation", &rows, "No call in the last 24 hours.")
+    listing("Calls by lane and operation", rows, "No call in the last 24 hours.")
 }

@@ -132,7 +132,7 @@ fn changes_table(steps: &[ExplainStep]) -> Markup {
     });
     let rows: Vec<ListColumns> = rows.collect();
     html! {
-        @if !rows.is_empty() { h3 { "Changes" } (listing("Changes of this stock level, newest first", &rows, "")) }
+        @if !rows.is_empty() { h3 { "Changes" } (listing("Changes of this stock level, newest first", rows, "")) }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
 use crate::daemon::ControlRequest;
 use crate::exec::KeyStatus;
-use crate::present::call_demand::{CallDemand, EntriesToRead};
+use crate::present::call_demand::{CallDemand, allotment_columns};
 use crate::reconcile::proof::KeyState;
 use crate::store::{ServerReport, Store, StoreError};
 
@@ -104,9 +104,8 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
              until that transaction ends\n",
         );
     }
-    let work = EntriesToRead::count(&store, context.now()).await?;
-    let demand = CallDemand::new(config, work);
-    let table = TextTable::of_rows(&demand.rows);
+    let demand = CallDemand::load(config, &store, context.now()).await?;
+    let table = TextTable::new(demand.rows.iter().map(allotment_columns));
     text.push_str(&table.to_text("nothing is tracked yet, so no job reads anything"));
     text.push_str(&format!("\ncalls     {}\n", demand.sentence()));
     text.extend(demand.warning().map(|warning| format!("warning: {warning}\n")));

@@ -5,13 +5,13 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_time};
-use crate::cli::output::{TextTable, columns, format_age, plain_line};
+use crate::cli::output::{TextTable, columns, format_age, lines_text, plain_line};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::health::{self, DaemonState, Finding};
 use crate::model::{Timestamp, counted};
 use crate::present::call_budget::budget_sentences;
 use crate::present::daemon_state::lock_state;
-use crate::present::status::StatusReport;
+use crate::present::status::{StatusReport, job_health_columns};
 use crate::store::{LeaderRow, Store, UnitsAtRisk};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
         );
     }
     if with_tables {
-        let jobs = TextTable::of_rows(&report.health.rows.jobs);
+        let jobs = TextTable::new(report.health.rows.jobs.iter().map(job_health_columns));
         let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
         let calls = report.call_budget.last_hour().into_iter();
         let calls = calls.map(|((lane, operation), (calls, throttled, _))| {
@@ -68,8 +68,7 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
 
 fn finding_text(found: &Finding) -> String {
     let below = found.consequences.iter().map(|consequence| format!("  {}", consequence.text));
-    let lines = std::iter::once(found.full_text()).chain(below);
-    lines.map(|line| format!("{}\n", plain_line(&local_sentence(line)))).collect()
+    lines_text(&std::iter::once(found.full_text()).chain(below).collect::<Vec<_>>())
 }
 
 fn units_at_risk_text(UnitsAtRisk { units, affected, stock_levels }: &UnitsAtRisk) -> String {
@@ -124,7 +123,8 @@ pub(in crate::cli) async fn status_command(
         }
         store => store?,
     };
-    let status = StatusReport::load(config, &context.clock(), &store, None).await?;
+    let counts = store.mirror_counts().await?;
+    let status = StatusReport::load(config, &context.clock(), &store, counts).await?;
     let text = output.render(|| status.to_json(), || status_text(&status, all));
     Ok(CommandOutput { text, exit_code: if status.health.is_healthy() { 0 } else { 3 } })
 }

@@ -8,8 +8,7 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult};
 use crate::exec::RunArgs;
 use crate::model::{JobKind, RunId};
-use crate::present::listing::ListedRow;
-use crate::present::runs::RunDetail;
+use crate::present::runs::{RunDetail, event_columns, exchange_columns, run_change_columns, run_columns};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -53,7 +52,7 @@ pub(in crate::cli) async fn job_command(context: &CliContext, command: Command) 
     match command {
         Command::List { kind, limit, output } => {
             let runs = context.open_store().await?.run_list(kind, limit).await?;
-            output.list(&runs, "no job has run yet", ListedRow::columns)
+            output.list(&runs, "no job has run yet", run_columns)
         }
         Command::Show { id, output } => show_run(context, RunId(id), output).await,
         Command::Run { kind, input } => run_job_now(context, kind, input.as_deref()).await,
@@ -76,8 +75,9 @@ async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> Comman
 }
 
 fn run_text(detail: &RunDetail) -> String {
-    let exchanges = TextTable::of_rows(&detail.exchanges).to_text("this run made no call");
+    let exchanges =
+        TextTable::new(detail.exchanges.iter().map(exchange_columns)).to_text("this run made no call");
     let text = format!("{}\n{exchanges}", fields_text(&json!(detail.run)));
-    text + &TextTable::of_rows(&detail.changes).to_section()
-        + &TextTable::of_rows(&detail.events).to_section()
+    text + &TextTable::new(detail.changes.iter().map(run_change_columns)).to_section()
+        + &TextTable::new(detail.events.iter().map(event_columns)).to_section()
 }

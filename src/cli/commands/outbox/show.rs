@@ -6,6 +6,7 @@ use crate::cli::local_time::local_sentence;
 use crate::cli::output::{TextTable, fields_text, json_line, lines_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::present::change::{ChangeDetail, change_json};
+use crate::present::runs::exchange_columns;
 
 pub(super) async fn show_change(context: &CliContext, key: &str, output: OutputArgs) -> CommandResult {
     let store = context.open_store().await?;
@@ -23,8 +24,8 @@ fn detail_text(detail: &ChangeDetail) -> String {
     let lines = std::iter::once(body).chain(obstacles).chain(to_do);
     let lines = lines.map(|(name, line)| format!("{name:<14} {}\n", plain_line(&line)));
     let mut text = fields_text(&head) + &lines.collect::<String>();
-    let steps = TextTable::of_rows(&detail.steps()).to_text("");
-    let calls = TextTable::of_rows(&detail.exchanges).to_text("no call yet");
+    let steps = TextTable::new(detail.steps()).to_text("");
+    let calls = TextTable::new(detail.exchanges.iter().map(exchange_columns)).to_text("no call yet");
     text.push_str(&format!("\nhistory\n{steps}\ncalls\n{calls}"));
     let evidence = detail.evidence_sentences();
     text.push_str(if evidence.is_empty() { "" } else { "\nevidence\n" });

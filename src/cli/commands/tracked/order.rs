@@ -5,8 +5,9 @@ use crate::cli::local_time::local_time;
 use crate::cli::output::{TextTable, decision_output};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::{OrderId, Timestamp};
-use crate::present::listing::ListedRow;
-use crate::present::orders::{OrderDetail, OrderNow};
+use crate::present::orders::{
+    OrderDetail, allocation_columns, order_columns, order_json, order_line_columns, shipment_item_columns,
+};
 use crate::present::tracked::{track_orders, untrack_orders};
 use crate::store::OrderState;
 use clap::builder::TypedValueParser;
@@ -54,8 +55,10 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         }
         Command::List(output) => {
             let (rows, now) = (context.open_store().await?.tracked_order_list().await?, context.now());
-            let rows: Vec<OrderNow<'_>> = rows.iter().map(|row| OrderNow(row, now)).collect();
-            output.list(&rows, "no order is tracked; run: tallyd order track ID…", ListedRow::columns)
+            let table = TextTable::new(rows.iter().map(|row| order_columns(row, now)));
+            let json = || rows.iter().map(|row| order_json(row, now)).collect::<Vec<_>>();
+            let nothing = "no order is tracked; run: tallyd order track ID…";
+            Ok(output.render(json, || table.to_text(nothing)).into())
         }
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
         Command::Untrack(args) => {
@@ -73,11 +76,11 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
     let text = || {
         let text = match detail.row.as_ref().map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
-            _ => TextTable::of_rows(&detail.line_list())
+            _ => TextTable::new(detail.lines.iter().map(order_line_columns))
                 .to_text("no line of this order is known yet; check that it is tracked: tallyd order list"),
         };
-        let allocations = TextTable::of_rows(&detail.allocation_list()).to_section();
-        text + &allocations + &TextTable::of_rows(&detail.item_list()).to_section()
+        let allocations = TextTable::new(detail.allocations.iter().map(allocation_columns)).to_section();
+        text + &allocations + &TextTable::new(detail.items.iter().map(shipment_item_columns)).to_section()
     };
     Ok(output.render(|| detail.to_json(), text).into())
 }
