@@ -71,9 +71,10 @@ impl QueueReport {
     }
 
     fn row_json(&self, row: &ChangeSummary) -> Value {
+        let (message, what_to_do) = self.message_and_step(row);
         json!({
             "id": row.id, "key": row.key, "state": row.state, "reason": row.reason,
-            "message": self.message(row), "what_to_do": self.what_to_do(row),
+            "message": message, "what_to_do": what_to_do,
         })
     }
 
@@ -103,6 +104,7 @@ impl QueueReport {
     }
 
     fn row_text(&self, row: &ChangeSummary, limit: Duration) -> String {
+        let (message, what_to_do) = self.message_and_step(row);
         let mut text = format!("change {} is {}", plain_line(&row.key), state_text(row.state));
         if let Some(reason) = &row.reason {
             text.push_str(&format!(" ({reason})"));
@@ -110,16 +112,17 @@ impl QueueReport {
         if is_outstanding(row) && self.has_daemon() {
             text.push_str(&format!(" after {}", format_elapsed(limit)));
         }
-        text.push_str(&format!(": {}\n", plain_line(&local_sentence(self.message(row)))));
-        if let Some(what_to_do) = self.what_to_do(row) {
+        text.push_str(&format!(": {}\n", plain_line(&local_sentence(message))));
+        if let Some(what_to_do) = what_to_do {
             text.push_str(&format!("what to do: {}\n", plain_line(&what_to_do)));
         }
         text
     }
 
-    fn message(&self, row: &ChangeSummary) -> String {
+    /// Returns what became of the change, and the next step of a person if there is one.
+    fn message_and_step(&self, row: &ChangeSummary) -> (String, Option<String>) {
         if let Some(obstacle) = self.obstacle_of(row) {
-            return obstacle.text.clone();
+            return (obstacle.text.clone(), Some(obstacle.what_to_do.clone()));
         }
         let usual = match row.state {
             ChangeState::Pending => "queued, and not sent yet",
@@ -130,18 +133,10 @@ impl QueueReport {
             ChangeState::Rejected => "it was refused for good",
             ChangeState::Cancelled => "it was withdrawn",
         };
-        row.detail.clone().unwrap_or_else(|| usual.to_owned())
-    }
-
-    fn what_to_do(&self, row: &ChangeSummary) -> Option<String> {
-        if let Some(obstacle) = self.obstacle_of(row) {
-            return Some(obstacle.what_to_do.clone());
-        }
-        let of_state = || {
-            let is_late = self.wait.is_some() && is_outstanding(row);
-            is_late.then(|| format!("see: tallyd outbox show {}", quote_key(&row.key)))
-        };
-        row.reason().map(|reason| reason.advice_for(&row.key)).or_else(of_state)
+        let is_late = self.wait.is_some() && is_outstanding(row);
+        let look = is_late.then(|| format!("see: tallyd outbox show {}", quote_key(&row.key)));
+        let advice = row.reason().map(|reason| reason.advice_for(&row.key));
+        (row.detail.clone().unwrap_or_else(|| usual.to_owned()), advice.or(look))
     }
 
     fn exit_code(&self) -> u8 {
