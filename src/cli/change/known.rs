@@ -160,6 +160,9 @@ async fn unknown_skus(store: &Store, changes: &[ChangeBody]) -> Result<BTreeMap<
     let creates = store.outbox_open_product_creates().await?;
     known.extend(creates.iter().filter_map(|row| Some(row.content.body.as_ref().ok()?.sku()?.case_key())));
     skus.retain(|sku| !known.contains(&sku.case_key()));
+    if skus.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let searched = skus.iter().take(MANY_NAMES).map(|sku| sku.as_str());
     let hints = nearest_skus(store, searched).await?.into_iter().chain(std::iter::repeat(String::new()));
     Ok(skus.into_iter().cloned().zip(hints).collect())
