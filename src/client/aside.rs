@@ -12,7 +12,7 @@ static PLACES: Semaphore = Semaphore::const_new(8);
 
 /// Reads `what` on a thread of its own. Work that takes longer than its limit goes on there, and its result is dropped.
 /// Fails if the work takes longer than 5 s.
-pub async fn run_aside<T: Send + 'static>(
+pub(crate) async fn run_aside<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {

@@ -14,15 +14,16 @@ mod message;
 mod shape;
 mod transport;
 mod verdict;
-pub mod wire;
+pub(crate) mod wire;
 
-pub use aside::run_aside;
+pub(crate) use aside::run_aside;
 pub use transport::{
-    AccountKeys, CallReply, FailureKind, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse,
-    SendCheck, SendFuture, Transport, TransportError,
+    AccountKeys, FailureKind, HttpSettings, HttpTransport, PlatformRequest, PlatformResponse, SendFuture,
+    Transport, TransportError,
 };
 pub(crate) use transport::{
-    HeaderNames, ReceiverClient, SetupError, is_proxy_url, mask_account_keys, parse_base_url, receiver_host,
+    CallReply, HeaderNames, ReceiverClient, SendCheck, SetupError, is_proxy_url, mask_account_keys,
+    parse_base_url, receiver_host,
 };
 pub(crate) use verdict::{ThrottleKind, Verdict, classify_outcome};
 

@@ -19,7 +19,7 @@ mod sections;
 mod units;
 
 pub(crate) use edit::{set_in_text, value_in_text};
-pub use jobs::JobsConfig;
+pub(crate) use jobs::JobsConfig;
 pub(crate) use keys::{KeyError, KeySource};
 pub(crate) use problem::ConfigError;
 #[cfg(test)]

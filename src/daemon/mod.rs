@@ -23,7 +23,8 @@ mod supervise;
 mod system_clock;
 mod systemd;
 
-pub use control::{ControlError, RunResult};
+pub use control::ControlError;
+pub(crate) use control::RunResult;
 pub use control::{ControlRequest, send_control_request};
 #[cfg(test)]
 pub(crate) use job_slots::JobSlots;

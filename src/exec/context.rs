@@ -54,7 +54,7 @@ pub struct JobSettings {
     /// SKUs in a balances call.
     pub skus_per_call: usize,
     /// Settings of quantities.
-    pub quantities: QuantitySettings,
+    pub(crate) quantities: QuantitySettings,
     /// Limits of the journal's age and size.
     pub retention: JournalRetention,
     /// Limit of calls of an operation in flight.
@@ -66,7 +66,7 @@ pub struct JobSettings {
     /// Free disk space in bytes, below which no change is claimed.
     pub free_floor_bytes: u64,
     /// Settings of scheduled copies of the database.
-    pub backup: BackupSettings,
+    pub(crate) backup: BackupSettings,
 }
 
 /// Limits of the journal.
@@ -80,7 +80,7 @@ pub struct JournalRetention {
 
 /// Settings of `[backup]`.
 #[derive(Clone, Debug)]
-pub struct BackupSettings {
+pub(crate) struct BackupSettings {
     /// Directory of the copies.
     pub directory: PathBuf,
     /// Number of copies that are kept.
@@ -89,7 +89,7 @@ pub struct BackupSettings {
 
 /// Settings of quantities.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QuantitySettings {
+pub(crate) struct QuantitySettings {
     /// Policy for a stock level that moved at the platform since it was counted.
     pub policy: CountPolicy,
     /// Policies of single warehouses.

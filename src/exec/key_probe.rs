@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// State of the key with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyStatus {
+pub(crate) struct KeyStatus {
     /// The state.
     pub key: KeyState,
     /// The platform's message, or the reason why there is none; empty if the key works.
@@ -25,7 +25,7 @@ pub struct KeyStatus {
 ///
 /// # Errors
 /// Fails if the daemon stops or the database cannot be written. No answer of the platform is an error.
-pub async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, JobError> {
+pub(crate) async fn probe_key(context: &JobContext, run: RunId) -> Result<KeyStatus, JobError> {
     let _alone = context.key_proofs.lock_probe().await;
     if let Some(why) = context.key_proofs.last_refusal(context.moment()) {
         return Ok(KeyStatus { key: KeyState::Refused, why });

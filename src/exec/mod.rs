@@ -36,12 +36,12 @@ mod run_args;
 pub(crate) mod start_budget;
 
 pub(crate) use change_events::log_released;
-pub use context::{BackupSettings, QuantitySettings};
+pub(crate) use context::{BackupSettings, QuantitySettings};
 pub use context::{JobContext, JobSettings, JournalRetention};
-pub use error::JobError;
-pub use key_probe::{KeyStatus, probe_key};
+pub(crate) use error::JobError;
+pub(crate) use key_probe::{KeyStatus, probe_key};
 pub(crate) use quota_lift::apply_lifted_wait;
 pub use quota_lift::lift_wait;
 pub use run::FinishedRun;
 pub(crate) use run::{RunEnd, RunReport, run_recorded, with_run};
-pub use run_args::RunArgs;
+pub(crate) use run_args::RunArgs;

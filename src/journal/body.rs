@@ -13,7 +13,7 @@ pub(crate) type BodyDigest = [u8; 16];
 /// A body with its digest. The digest is computed before the write lock is taken, because it takes as long as
 /// the rest of a call's record.
 #[derive(Clone, Copy, Debug)]
-pub struct DigestedBody<'a> {
+pub(crate) struct DigestedBody<'a> {
     pub bytes: &'a [u8],
     pub digest: BodyDigest,
     /// The compressed body, if it was prepared before the write lock was taken.
@@ -40,13 +40,13 @@ pub struct BodyError(#[from] std::io::Error);
 
 impl PackedBody {
     /// Returns the digest. Called before packing, because a body already stored need not be packed.
-    pub fn digest(bytes: &[u8]) -> BodyDigest {
+    pub(crate) fn digest(bytes: &[u8]) -> BodyDigest {
         let mut digest = BodyDigest::default();
         digest.copy_from_slice(&Sha256::digest(bytes)[..16]);
         digest
     }
 
-    pub fn pack(bytes: &[u8]) -> Result<Self, BodyError> {
+    pub(crate) fn pack(bytes: &[u8]) -> Result<Self, BodyError> {
         Ok(Self { size: bytes.len(), packed: zstd::bulk::compress(bytes, COMPRESSION_LEVEL)? })
     }
 

@@ -10,5 +10,10 @@ mod body;
 mod record;
 
 pub(crate) use body::BodyDigest;
-pub use body::{BodyError, DigestedBody, PackedBody};
-pub use record::{ExchangeBegin, ExchangeEnd, ExchangeOutcome, RunOutcome};
+pub(crate) use body::BodyError;
+pub(crate) use body::DigestedBody;
+pub use body::PackedBody;
+pub(crate) use record::ExchangeBegin;
+pub(crate) use record::ExchangeEnd;
+pub(crate) use record::ExchangeOutcome;
+pub use record::RunOutcome;

@@ -7,12 +7,12 @@ use crate::model::{Lane, Moment, Operation, RunId, Timestamp, code_enum};
 ///
 /// Committed before the first byte leaves, because after a crash only a recorded call can be checked.
 #[derive(Clone, Debug)]
-pub struct ExchangeBegin<'a> {
+pub(crate) struct ExchangeBegin<'a> {
     pub run_id: RunId,
     pub operation: Operation,
     pub target: String,
     /// The lane (priority class) of its reservation.
-    pub lane: Lane,
+    pub(crate) lane: Lane,
     /// The body, if the operation has one.
     pub body: Option<&'a [u8]>,
     pub sent_at: Timestamp,
@@ -21,7 +21,7 @@ pub struct ExchangeBegin<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub struct ExchangeEnd<'a> {
+pub(crate) struct ExchangeEnd<'a> {
     pub outcome: ExchangeOutcome,
     /// The HTTP status, if an answer came.
     pub status: Option<u16>,
@@ -36,7 +36,7 @@ pub struct ExchangeEnd<'a> {
 
 code_enum! {
     /// The end of an exchange; the journal's code for the client's verdict.
-    pub enum ExchangeOutcome {
+    pub(crate) enum ExchangeOutcome {
         /// The call succeeded and its answer is plausible.
         Accepted = "accepted",
         /// The platform refused the content for good.

@@ -42,11 +42,14 @@ mod window;
 mod tests;
 
 pub(crate) use completion::{LimiterEvent, QuotaOutcome};
-pub use hold::{Hold, HoldReason, HoldScope};
-pub use permit::Permit;
+pub use hold::HoldReason;
+pub(crate) use hold::HoldScope;
+pub(crate) use permit::Permit;
+pub(crate) use persisted::EndingHold;
+pub(crate) use persisted::LimiterState;
 pub(crate) use persisted::{BadRequestStatus, QuotaStatus};
-pub use persisted::{EndingHold, LimiterState, PastReservation, PersistedState};
-pub use quota_usage::QuotaUsage;
+pub use persisted::{PastReservation, PersistedState};
+pub(crate) use quota_usage::QuotaUsage;
 pub use settings::LimiterSettings;
 pub(crate) use window::QUOTA_WINDOW;
 
@@ -60,7 +63,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacePayment {
+pub(crate) enum PacePayment {
     Paced,
     /// The freshness read before this write has paid for both. The write goes before calls of
     /// its lane that have not paid.
@@ -70,7 +73,7 @@ pub enum PacePayment {
 /// Error of a closed limiter: no new call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the call was not sent because the program is draining; it may be made again after the next start")]
-pub struct LimiterClosed;
+pub(crate) struct LimiterClosed;
 
 /// Handle to the quota of the account. Clones share one state. A process has one limiter for each account.
 #[derive(Clone)]
@@ -98,14 +101,14 @@ impl LimiterShared {
 }
 
 impl Limiter {
-    pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, state: PersistedState) -> Self {
+    pub(crate) fn new(settings: LimiterSettings, clock: Arc<dyn Clock>, state: PersistedState) -> Self {
         let admission = Admission::from_persisted(settings, state, DualInstant::from_clock(clock.as_ref()));
         Self { shared: Arc::new(LimiterShared { admission: Mutex::new(admission), clock }) }
     }
 
     /// Waits for its turn, a reservation, the pace, a slot and the end of every hold. Cancel-safe: dropping
     /// the future leaves the queue and reserves nothing.
-    pub async fn acquire(
+    pub(crate) async fn acquire(
         &self,
         operation: Operation,
         lane: Lane,

@@ -8,7 +8,7 @@ use super::{LimiterEvent, LimiterShared, QuotaOutcome};
 use std::sync::Arc;
 
 #[must_use = "a permit dropped unused still costs a reservation for 60 s; call return_unused instead"]
-pub struct Permit {
+pub(crate) struct Permit {
     shared: Arc<LimiterShared>,
     grant: Option<CallGrant>,
 }
@@ -25,7 +25,7 @@ impl Permit {
     }
 
     /// Gives the reservation to the next call at once. Only if nothing was sent and no claim was committed.
-    pub fn return_unused(mut self) {
+    pub(crate) fn return_unused(mut self) {
         if let Some(grant) = self.grant.take() {
             self.shared.with_admission(|admission, now| admission.return_grant(grant, now.moment));
         }

@@ -29,18 +29,19 @@ pub use ids::{
     StorefrontId, SupplierId, WarehouseId,
 };
 pub use job_kind::{JobKind, RunTrigger};
-pub use lane::Lane;
+pub(crate) use lane::Lane;
 pub(crate) use month::Month;
 pub(crate) use operation::UPDATE_MAX_ENTRIES;
 pub use operation::{CallEffect, Operation};
 pub(crate) use order_line::OrderLine;
-pub use quantity::{Quantity, json_integer};
+pub use quantity::Quantity;
+pub(crate) use quantity::json_integer;
 #[cfg(test)]
 pub(crate) use reason_text::REASON_MAX_CHARS;
 pub(crate) use reason_text::cut_reason;
-pub use sku::{Sku, case_key};
+pub(crate) use sku::{Sku, case_key};
 pub(crate) use sku::{SkuError, look_alike_key};
-pub use stock_level::StockLevel;
+pub(crate) use stock_level::StockLevel;
 pub(crate) use storable_text::{storable_json, storable_text};
 pub use time::{Clock, Moment, Timestamp};
 pub(crate) use time::{format_age, format_elapsed};

@@ -20,7 +20,7 @@ impl fmt::Display for Quantity {
 }
 
 /// Returns the integer of a JSON number: 28 for `28` and `28.0`, `None` for `2.5` and `1e30`.
-pub fn json_integer(number: &serde_json::Number) -> Option<i64> {
+pub(crate) fn json_integer(number: &serde_json::Number) -> Option<i64> {
     /// Above 2^53 a double is not exact for integers.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Some(whole) = number.as_i64() {

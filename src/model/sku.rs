@@ -31,7 +31,7 @@ impl Sku {
     /// Quotes, accents, slashes and inner blanks are ordinary characters.
     ///
     /// Fails with [`SkuError`] for a blank, too long or invalid text.
-    pub fn new(text: impl Into<String>) -> Result<Self, SkuError> {
+    pub(crate) fn new(text: impl Into<String>) -> Result<Self, SkuError> {
         let text = text.into();
         if text.trim().is_empty() {
             return Err(SkuError::Empty);
@@ -45,13 +45,13 @@ impl Sku {
         Ok(Self(text))
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the case key ([`case_key`]). SKUs with one case key may be one product at the platform, so
     /// they never share a call (docs/rules.md 8).
-    pub fn case_key(&self) -> String {
+    pub(crate) fn case_key(&self) -> String {
         case_key(&self.0)
     }
 }
@@ -60,7 +60,7 @@ impl Sku {
 ///
 /// Lower case alone is not enough: a capital sigma has two small forms, which depend on its position, and `ß`
 /// has the capital form `SS`. A pass through the capitals gives all spellings the same key.
-pub fn case_key(text: &str) -> String {
+pub(crate) fn case_key(text: &str) -> String {
     text.trim().to_lowercase().to_uppercase().to_lowercase()
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StockLevel {
     /// SKU, in the platform's spelling if that is known.
-    pub sku: Sku,
+    pub(crate) sku: Sku,
     pub warehouse_id: WarehouseId,
 }
 

@@ -20,7 +20,8 @@ mod deliver;
 mod message;
 mod topic;
 
-pub use channel::{HeaderSecret, NoticeChannel, NoticeSender, SecretUrl};
+pub(crate) use channel::HeaderSecret;
+pub use channel::{NoticeChannel, NoticeSender, SecretUrl};
 pub use collect::collect_notices;
 pub(crate) use collect::tell_occurrence;
 pub use deliver::deliver_notices;

@@ -14,7 +14,7 @@ pub(crate) mod count_base;
 pub(crate) mod creates;
 pub(crate) mod in_doubt;
 pub(crate) mod isolation;
-pub mod packing;
+pub(crate) mod packing;
 pub(crate) mod product_update;
 pub mod proof;
 pub(crate) mod read_admission;
@@ -25,10 +25,9 @@ pub(crate) mod tracking;
 pub(crate) mod unshown;
 
 pub(crate) use change_plan::ChangePlan;
-pub use stock_level::{ChangeDecision, DecidedChange, StockLevelStep};
-pub use stock_level::{
-    ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, QuantityState, StockLevelChange,
-    StockLevelInput, StockLevelKnowledge, StockLevelPlan,
+pub(crate) use stock_level::{
+    ChangeDecision, ChangeEffect, Count, CountBase, CountMark, CountPolicy, CountResolution, DecidedChange,
+    QuantityState, StockLevelChange, StockLevelInput, StockLevelKnowledge, StockLevelPlan, StockLevelStep,
 };
-pub use stock_plan::plan_stock_level;
+pub(crate) use stock_plan::plan_stock_level;
 pub(crate) use unshown::ProductLack;

@@ -13,14 +13,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackingEntry<'a> {
+pub(crate) struct PackingEntry<'a> {
     pub sku: &'a Sku,
     /// True if an operator waits for the entry.
     pub is_urgent: bool,
 }
 
 /// Returns all calls as indexes into `entries`, each entry once.
-pub fn pack_calls(entries: &[PackingEntry<'_>]) -> Vec<Vec<usize>> {
+pub(crate) fn pack_calls(entries: &[PackingEntry<'_>]) -> Vec<Vec<usize>> {
     CallPacker::new(entries).collect()
 }
 

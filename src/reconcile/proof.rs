@@ -21,7 +21,7 @@ pub(crate) const TRUSTED_PAGE_SKUS: usize = 25;
 /// The state of the integration key, as answers prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum KeyState {
+pub(crate) enum KeyState {
     /// Works: a well-formed 200 of an operation that needs the key.
     Works,
     /// Refused: a 401 or 403 that has no other meaning.

@@ -9,7 +9,7 @@ use crate::outbox::Reason;
 ///
 /// `quantity − own_delta` changes only if others change the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuantityState {
+pub(crate) struct QuantityState {
     /// R: quantity that the platform last showed.
     pub quantity: Quantity,
     /// O: sum of (written value − used fact) over our completed writes.
@@ -29,7 +29,7 @@ impl QuantityState {
 
 /// The knowledge of a stock level that a write depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StockLevelKnowledge {
+pub(crate) enum StockLevelKnowledge {
     /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 2).
     Unread,
     Known(QuantityState),
@@ -45,7 +45,7 @@ pub enum StockLevelKnowledge {
 
 code_enum! {
     /// The preferred side if a stock level changed since its count (`quantities.policy`).
-    pub enum CountPolicy {
+    pub(crate) enum CountPolicy {
         /// Both: sales since the count are subtracted.
         Merge = "merge",
         Local = "local",
@@ -57,7 +57,7 @@ code_enum! {
 
 /// The fact that a count is measured against (docs/rules.md 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountBase {
+pub(crate) enum CountBase {
     Known(QuantityState),
     Awaited,
     /// No fact is near enough to the count, or the order of the count and the facts around it is unknown.
@@ -66,7 +66,7 @@ pub enum CountBase {
 
 /// The time of a count, which decides the adjusts that it includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountMark {
+pub(crate) struct CountMark {
     /// Id of the count's change; ids are in the order of insertion.
     pub id: ChangeId,
     pub created_at: Timestamp,
@@ -100,7 +100,7 @@ impl CountMark {
 
 /// An operator's decision on a count; it overrides the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountResolution {
+pub(crate) enum CountResolution {
     /// `resolve --use mine`: the count as it is.
     Mine,
     /// `resolve --use N`: N units at the fact of that moment; sales since then are subtracted.
@@ -112,7 +112,7 @@ pub enum CountResolution {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     pub quantity: Quantity,
     /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
@@ -124,14 +124,14 @@ pub struct Count {
 
 /// The effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeEffect {
+pub(crate) enum ChangeEffect {
     Set(Count),
     Adjust(i64),
 }
 
 /// An open change of the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StockLevelChange {
+pub(crate) struct StockLevelChange {
     pub id: ChangeId,
     pub created_at: Timestamp,
     /// False if the change is held. A later count still cancels it (docs/rules.md 5).
@@ -141,7 +141,7 @@ pub struct StockLevelChange {
 
 /// The complete input of a decision about one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StockLevelInput<'a> {
+pub(crate) struct StockLevelInput<'a> {
     pub stock_level: &'a StockLevel,
     pub fact: StockLevelKnowledge,
     pub last_set: Option<CountMark>,
@@ -152,7 +152,7 @@ pub struct StockLevelInput<'a> {
 
 /// The next action on a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StockLevelStep {
+pub(crate) enum StockLevelStep {
     Nothing,
     /// The stock level must be read first.
     ReadFirst,
@@ -167,7 +167,7 @@ pub enum StockLevelStep {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeDecision {
+pub(crate) enum ChangeDecision {
     Completes {
         explanation: String,
     },
@@ -190,14 +190,14 @@ pub enum ChangeDecision {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecidedChange {
+pub(crate) struct DecidedChange {
     pub id: ChangeId,
     pub decision: ChangeDecision,
 }
 
 /// The plan of one stock level. A change without a decision keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StockLevelPlan {
+pub(crate) struct StockLevelPlan {
     pub step: StockLevelStep,
     /// Decisions on its changes, in the order of their ids.
     pub decisions: Vec<DecidedChange>,
@@ -205,7 +205,8 @@ pub struct StockLevelPlan {
 
 impl StockLevelPlan {
     /// Returns the quantity after the plan is executed; `stock.pending_quantity`.
-    pub fn planned_quantity(&self) -> Option<Quantity> {
+    #[cfg(test)]
+    pub(crate) fn planned_quantity(&self) -> Option<Quantity> {
         match self.step {
             StockLevelStep::Nothing | StockLevelStep::ReadFirst => None,
             StockLevelStep::Agreed(quantity) => Some(quantity),

@@ -16,7 +16,7 @@ use crate::outbox::Reason;
 use std::collections::BTreeMap;
 
 /// Decides one stock level, which waits while a change is in flight or in doubt: the input contains none.
-pub fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
+pub(crate) fn plan_stock_level(input: &StockLevelInput<'_>) -> StockLevelPlan {
     use StockLevelKnowledge::{AmbiguousSku, Disputed, Kit, Known, Unlinked, Unread};
     if !input.changes.iter().any(|change| change.is_pending) {
         return PlanDraft::new(input, None).nothing_pending();

@@ -49,7 +49,8 @@ pub use self::core::SandboxCore;
 pub use clock::SandboxClock;
 pub use http::answer::SandboxAnswer;
 pub use in_process::SandboxStockLevel;
-pub use platform::call_log::LoggedCall;
+#[cfg(test)]
+pub(crate) use platform::call_log::LoggedCall;
 
 /// Longest time that [`Sandbox::stop`] waits for calls in flight. Without the limit, half a request head on
 /// an open connection would block the stop forever.

@@ -14,7 +14,8 @@ pub(crate) mod feasibility;
 mod occurrence;
 mod rule;
 
-pub use driver::DriverError;
-pub(crate) use driver::{DueJob, ScheduleDriver};
+pub(crate) use driver::{DriverError, DueJob, ScheduleDriver};
 pub use occurrence::JobOccurrences;
-pub use rule::{MissedPolicy, Schedule, ScheduleError};
+pub(crate) use rule::MissedPolicy;
+pub use rule::Schedule;
+pub(crate) use rule::ScheduleError;

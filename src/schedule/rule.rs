@@ -18,7 +18,7 @@ const SAMPLE_FROM: Timestamp = Timestamp(1_767_225_600_000);
 
 code_enum! {
     /// The policy for an occurrence that passed while no daemon could run it.
-    pub enum MissedPolicy {
+    pub(crate) enum MissedPolicy {
         /// Skip it and wait for the next occurrence.
         Skip = "skip",
         /// Run once, independent of the number of missed occurrences.
@@ -38,7 +38,7 @@ pub struct Schedule {
 
 /// The part of a schedule that cannot be used, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScheduleError {
+pub(crate) enum ScheduleError {
     #[error("{0}")]
     Expression(String),
     /// The time zone is not in the zone database.

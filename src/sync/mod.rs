@@ -24,8 +24,9 @@ mod verify;
 
 pub use lookup::lists_any_warehouse;
 pub(crate) use lookup::{find_products, read_components};
-pub use prefetch::prefetch_balances;
+pub(crate) use prefetch::prefetch_balances;
 pub(crate) use prefetch::{PREFETCH_INTERVAL, read_named_orders};
 pub use prune::{PruneOptions, PruneReport, prune_journal};
+pub(crate) use verify::MirrorDifference;
 pub(crate) use verify::VERIFY_CALLS;
-pub use verify::{MirrorDifference, VerifyReport, verify_mirror};
+pub use verify::{VerifyReport, verify_mirror};

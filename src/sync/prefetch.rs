@@ -23,7 +23,7 @@ const NAMED_ORDERS_MAX: usize = 25;
 const BESIDE: RunEnd = RunEnd::Beside(Durability::Normal);
 
 /// Prefetches if the quota allows it. Returns `None`, and journals no run, if there was nothing to read.
-pub async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
+pub(crate) async fn prefetch_balances(context: &JobContext) -> Result<Option<FinishedRun>, StoreError> {
     let (kind, trigger) = (JobKind::Balances, RunTrigger::Outbox);
     let _turn = context.lock_job(kind).await;
     let has_spare_calls = context.limiter.quota_usage().has_spare_calls();

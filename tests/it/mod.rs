@@ -4,6 +4,7 @@
 //! exec, a child holds every open file of the test process, and with them the locks of databases that other tests close
 //! and open again.
 
+mod budget;
 mod client_http;
 mod config;
 mod contract_support;
@@ -13,6 +14,7 @@ mod golden_client;
 mod golden_sandbox;
 mod logging;
 mod openapi;
+mod postgres;
 mod sandbox_contract;
 mod schedules;
 mod search;
@@ -20,3 +22,4 @@ mod store;
 mod supervision;
 #[path = "../support/mod.rs"]
 mod support;
+mod timings;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Check that a request may still be sent; its error is the reason for an operator.
-pub type SendCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub(crate) type SendCheck = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

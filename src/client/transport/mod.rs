@@ -11,10 +11,10 @@ mod receiver;
 mod reply;
 mod setup;
 
-pub use checked_body::SendCheck;
+pub(crate) use checked_body::SendCheck;
 pub use http::HttpTransport;
 pub(crate) use receiver::{ReceiverClient, mask_account_keys, receiver_host};
-pub use reply::CallReply;
+pub(crate) use reply::CallReply;
 pub use setup::{AccountKeys, HttpSettings};
 pub(crate) use setup::{HeaderNames, SetupError, is_proxy_url, parse_base_url};
 

@@ -7,7 +7,7 @@ use crate::client::{Verdict, classify_outcome, message};
 use crate::model::{CallEffect, Operation, Timestamp};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallReply {
+pub(crate) struct CallReply {
     pub operation: Operation,
     /// Class of the outcome. Callers decide on this field alone.
     pub(crate) verdict: Verdict,

@@ -33,7 +33,7 @@ pub struct HttpSettings {
     /// Proxy for all calls; never used for a loopback host.
     pub proxy: Option<String>,
     /// Names of the key headers at the account's gateway.
-    pub headers: HeaderNames,
+    pub(crate) headers: HeaderNames,
     /// Application id, sent only for a key of a marketplace application.
     pub application_id: Option<String>,
     /// Largest answer read, in bytes; [`ANSWER_LIMIT_BYTES`] by default.
@@ -57,7 +57,7 @@ impl HttpSettings {
 
 /// Names of the headers that carry the keys (*Authentication*).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderNames {
+pub(crate) struct HeaderNames {
     /// Header of the company's integration key.
     pub integration_key: String,
     /// Header of the developer's subscription key.

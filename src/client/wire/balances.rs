@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Balance of a product, from the wire to the mirror.
 #[derive(Clone, Debug, PartialEq, Hash, Deserialize)]
-pub struct ProductBalance<'a> {
+pub(crate) struct ProductBalance<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
     pub id: Option<ProductId>,
     /// The SKU in the platform's spelling.
@@ -38,7 +38,7 @@ pub struct ProductBalance<'a> {
 
 /// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
 #[derive(Clone, Debug, PartialEq, Hash, Deserialize)]
-pub struct WarehouseBalance<'a> {
+pub(crate) struct WarehouseBalance<'a> {
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
@@ -78,7 +78,7 @@ pub(crate) fn get_products(by: ProductKey, ids: &[String]) -> PlatformRequest {
 }
 
 /// Reads the answer of *Get product balances*, a bare list.
-pub fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
+pub(crate) fn decode_balances(body: &[u8]) -> Result<DecodedAnswer<ProductBalance<'_>>, MalformedBody> {
     let what = "the product balances";
     let list = std::str::from_utf8(body).map_err(|error| MalformedBody::new(what, error))?;
     let (records, parked) = read_balances(what, list)?;

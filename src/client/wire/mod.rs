@@ -19,7 +19,7 @@ mod updates;
 mod warehouses;
 
 pub(crate) use attribution::*;
-pub use balances::*;
+pub(crate) use balances::*;
 pub(super) use codec::Envelope;
 #[cfg(test)]
 pub(crate) use codec::PageInfo;

@@ -9,5 +9,5 @@ mod server;
 pub use client::ControlError;
 pub use client::send_control_request;
 pub use server::ControlRequest;
-pub use server::RunResult;
+pub(crate) use server::RunResult;
 pub(super) use server::serve_request;

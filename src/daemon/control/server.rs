@@ -47,7 +47,7 @@ pub enum ControlRequest {
 
 /// The result of a requested run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunResult {
+pub(crate) struct RunResult {
     pub(crate) is_good: bool,
     pub(crate) outcome: String,
     /// The run's summary, or the reason of its failure.

@@ -27,7 +27,7 @@ impl Store {
     }
 
     /// Returns the answer to a request, once there is one.
-    pub async fn request_answer(&self, id: i64) -> Result<Option<String>> {
+    pub(crate) async fn request_answer(&self, id: i64) -> Result<Option<String>> {
         let sql = "SELECT answer FROM request WHERE id = $1 AND answer IS NOT NULL";
         Ok(self.fetch_column(sql, (id,), "read the reply to a control request").await?.pop())
     }
@@ -35,7 +35,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Inserts a request and returns its id.
-    pub async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64> {
+    pub(crate) async fn request_add(&mut self, kind: &str, input: &str, at: Timestamp) -> Result<i64> {
         let sql = "INSERT INTO request (kind, input, asked_at) VALUES ($1, $2, $3) RETURNING id";
         self.fetch_value(sql, (kind, input, at.to_rfc3339()), "insert a control request").await
     }

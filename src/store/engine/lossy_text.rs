@@ -14,7 +14,7 @@ use std::ops::Deref;
 
 /// Text from arbitrary bytes. PostgreSQL accepts valid text only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LossyText(String);
+pub(crate) struct LossyText(String);
 
 impl<B: AsRef<[u8]>> From<B> for LossyText {
     fn from(bytes: B) -> Self {

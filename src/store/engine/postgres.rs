@@ -27,7 +27,8 @@ pub(super) fn statements(text: &str) -> Arc<[Statement]> {
 }
 
 /// Returns the statements that a server prepares for a text of both engines.
-pub fn server_statements(text: &str) -> Vec<String> {
+#[cfg(test)]
+pub(crate) fn server_statements(text: &str) -> Vec<String> {
     statements(text).iter().map(|statement| statement.text.to_string()).collect()
 }
 

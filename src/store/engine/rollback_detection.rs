@@ -31,7 +31,7 @@ const COPIED_CHANGES: &str = "state IN ('pending', 'held') OR (state = 'in_doubt
 impl Store {
     /// Returns the sign that the database went back in time; call it at the start, before any write.
     ///
-    /// `host` is this machine's name in the database ([`AccountBinding::host_digest`](crate::store::AccountBinding::host_digest)).
+    /// `host` is this machine's name in the database (`AccountBinding::host_digest`).
     /// With `None` the machine is no sign: it has no name, or its disk may come from another machine.
     pub async fn rollback_sign(&self, host: Option<&str>) -> Result<Option<RollbackSign>> {
         let position = self.journal_position().await?;

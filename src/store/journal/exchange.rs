@@ -109,7 +109,7 @@ impl WriteTransaction {
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
-    pub async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
+    pub(crate) async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
         let sql = concat!(
             next_position_and_body!(),
             "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
@@ -130,7 +130,7 @@ impl WriteTransaction {
     }
 
     /// Stores the outcome of an exchange and returns the position at which it ended.
-    pub async fn exchange_end(&mut self, id: ExchangeId, ended: &ExchangeEnd<'_>) -> Result<Position> {
+    pub(crate) async fn exchange_end(&mut self, id: ExchangeId, ended: &ExchangeEnd<'_>) -> Result<Position> {
         let is_large = |body: DigestedBody<'_>| body.packed.is_none() && body.bytes.len() > LARGE_BODY_BYTES;
         let (digest, size, packed) = body_values(ended.body, !ended.body.is_some_and(is_large))?;
         let sql = concat!(

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 
 #[derive(Clone, Copy, Debug)]
-pub struct FactTable {
+pub(crate) struct FactTable {
     pub name: &'static str,
     key: &'static [&'static str],
     /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
@@ -32,7 +32,7 @@ const FACT_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
     JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
 
 /// Tables of facts. A read batch is compared with the products that point to it.
-pub const FACT_TABLES: &[FactTable] = &[
+pub(crate) const FACT_TABLES: &[FactTable] = &[
     FactTable {
         name: "product",
         key: &["sku"],

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct StockLevelRow {
+pub(crate) struct StockLevelRow {
     /// SKU, as the caller names it.
     pub spelling: String,
     pub warehouse_id: WarehouseId,
@@ -132,7 +132,7 @@ impl Store {
     /// Returns the known state of these stock levels, in their order.
     ///
     /// The stock levels are named as [`Self::stock_levels_resolve`] returns them.
-    pub async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>> {
+    pub(crate) async fn stock_level_rows(&self, levels: &[StockLevel]) -> Result<Vec<StockLevelRow>> {
         stock_level_rows(&mut *self.read_connection().await?, levels).await
     }
 
@@ -339,7 +339,7 @@ impl WriteTransaction {
 
     /// Fixes the base of counts without a recent one, and commits: it is the first read after the count's
     /// insertion, if it came within `max_base_age_ms` (docs/rules.md 1).
-    pub async fn outbox_fix_bases_and_commit(
+    pub(crate) async fn outbox_fix_bases_and_commit(
         mut self,
         read: ExchangeId,
         observed_at: Timestamp,

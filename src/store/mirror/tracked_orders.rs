@@ -150,14 +150,14 @@ const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.obser
 
 impl WriteTransaction {
     /// Tracks orders, which are read at the next free call, and returns the number of new ones.
-    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64> {
+    pub(crate) async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64> {
         let sql = "INSERT INTO tracked_order (order_id) SELECT CAST(atom AS BIGINT) FROM json_each($1) \
                    WHERE true ON CONFLICT DO NOTHING";
         self.execute_counting(sql, (json_rows(orders),), "track orders").await
     }
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
-    pub async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<()> {
+    pub(crate) async fn order_read_request_add(&mut self, orders: &[OrderId]) -> Result<()> {
         let sql = "INSERT INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT CAST(atom AS BIGINT) FROM json_each($1)) ORDER BY t.order_id \

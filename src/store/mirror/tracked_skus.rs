@@ -15,7 +15,7 @@ pub(in crate::store) const LISTING_PAGE: u32 = 4_000;
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct StalestProgress {
+pub(crate) struct StalestProgress {
     /// Bytes of the last SKU taken from those never read, in hexadecimal.
     never_read: String,
     /// True if all SKUs never read were taken.
@@ -71,7 +71,7 @@ impl Store {
     ///
     /// First come the SKUs never requested, in order. SKUs whose read batch is older than `before`, the
     /// position at which the run began, follow by the age of the batch.
-    pub async fn tracked_sku_stalest(
+    pub(crate) async fn tracked_sku_stalest(
         &self,
         before: Position,
         progress: &mut StalestProgress,

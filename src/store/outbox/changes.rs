@@ -56,7 +56,7 @@ where
 pub struct ChangeRow {
     /// Id; the order of ids is the order of commits.
     pub id: ChangeId,
-    pub key: LossyText,
+    pub(crate) key: LossyText,
     #[sqlx(flatten)]
     pub(crate) content: ChangeContent,
     /// Priority: 1 for an operator's change, 0 for bulk.

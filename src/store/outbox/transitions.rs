@@ -28,7 +28,7 @@ impl ChangeOutcome {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct ClaimedChange {
+pub(crate) struct ClaimedChange {
     pub id: ChangeId,
     /// Quantity written for its stock level; `None` for other kinds.
     pub written: Option<i64>,

@@ -21,7 +21,7 @@ const LAST_CHARACTER: char = '\u{10ffff}';
 
 /// State by which stock is filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StockSelection {
+pub(crate) enum StockSelection {
     #[default]
     All,
     Pending,
@@ -35,7 +35,7 @@ pub enum StockSelection {
 
 /// Filter of a page of stock.
 #[derive(Clone, Debug, Default)]
-pub struct StockFilter {
+pub(crate) struct StockFilter {
     /// Beginning of the SKU, in any case.
     pub prefix: String,
     /// Part of the name, in any case of ASCII letters.
@@ -47,7 +47,7 @@ pub struct StockFilter {
 
 /// SKU of a page of stock.
 #[derive(Clone, Debug, FromRow)]
-pub struct StockPageRow {
+pub(crate) struct StockPageRow {
     /// Cursor of the page that follows this row.
     pub cursor: LossyText,
     /// SKU, in the platform's spelling where that is known.
@@ -58,7 +58,7 @@ pub struct StockPageRow {
 }
 
 #[derive(Clone, Debug)]
-pub struct StockPage {
+pub(crate) struct StockPage {
     pub rows: Vec<StockPageRow>,
     /// Cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
@@ -85,7 +85,7 @@ impl Store {
     }
 
     /// Returns a page of SKUs. A search that finds little ends after [`SEARCHED_MAX`] products, with a cursor.
-    pub async fn stock_page(&self, filter: &StockFilter) -> Result<StockPage> {
+    pub(crate) async fn stock_page(&self, filter: &StockFilter) -> Result<StockPage> {
         let is_changed = matches!(filter.selection, StockSelection::Pending | StockSelection::Conflict);
         let mut rows = match is_changed {
             true => self.changed_stock_page(filter).await?,

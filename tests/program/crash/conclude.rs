@@ -123,7 +123,9 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     let daemon = world.daemon().await;
     let context = daemon.context();
     let wide = context.settings();
-    context.reconfigure(tallyd::exec::JobSettings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
+    let mut narrow = (*wide).clone();
+    narrow.free_floor_bytes = u64::MAX;
+    context.reconfigure(narrow);
     let push = async || {
         tallyd::daemon::run_job(context, JobKind::Push, tallyd::model::RunTrigger::Once).await.unwrap()
     };
@@ -170,8 +172,9 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     let life =
         Life::begin(&world, &Moved::new(), Arc::new(Wire { inner, hook }), StoreOptions::default()).await;
     let life = life.unwrap();
-    let settings = (*life.context.settings()).clone();
-    life.context.reconfigure(tallyd::exec::JobSettings { free_floor_bytes: 0, ..settings });
+    let mut settings = (*life.context.settings()).clone();
+    settings.free_floor_bytes = 0;
+    life.context.reconfigure(settings);
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
     full.notified().await;
     sleep(Duration::from_millis(500)).await;

@@ -135,7 +135,8 @@ impl Dock {
             gateway: sandbox.gateway_key().into(),
         };
         let address = format!("http://{}", sandbox.local_addr());
-        let settings = HttpSettings { timeout: TIMEOUT, ..HttpSettings::new(&address) };
+        let mut settings = HttpSettings::new(&address);
+        settings.timeout = TIMEOUT;
         let between = between(HttpTransport::new(&settings, &keys).unwrap());
         let mut dock =
             Self { sandbox, clock: Arc::default(), daemon: None, between, location, dir, more: more.into() };

@@ -137,8 +137,8 @@ impl Shop {
         let config = Config::from_toml(&self.toml()).unwrap();
         let clock = Arc::<Moved>::clone(&self.clock);
         let keys = config.service.keys.read_keys().unwrap().account;
-        let settings =
-            HttpSettings { timeout: Duration::from_secs(1), ..HttpSettings::new(&config.service.base_url) };
+        let mut settings = HttpSettings::new(&config.service.base_url);
+        settings.timeout = Duration::from_secs(1);
         let inner = HttpTransport::new(&settings, &keys).unwrap();
         let transport = Arc::new(Shrinking { inner, answers: Arc::clone(&self.shrinking) });
         let options = StoreOptions::default();

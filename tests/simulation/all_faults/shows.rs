@@ -49,25 +49,25 @@ impl Trial {
         }
     }
 
-    /// Asserts that no stock level leaves the view while the platform has it, unless answers hid it.
+    /// Asserts that no stock level leaves the view while the platform has it, unless answers hid it. It may have left at
+    /// any time since the last look, between which the host may have slept.
     fn judge_vanished(&mut self, shown: BTreeSet<Level>) {
-        let before = std::mem::replace(&mut self.shown_last, shown);
-        let now = self.world.clock.now_ms();
+        let (since, before) = std::mem::replace(&mut self.shown_last, (self.world.clock.now_ms(), shown));
         let is_hidden = self.auditor(|auditor| {
             let last = [Operation::GetProductBalances, Operation::GetProducts]
                 .iter()
                 .filter_map(|operation| auditor.hidden_ms.get(operation.as_str()))
                 .max();
-            last.is_some_and(|last| now < last + HIDDEN_MS)
+            last.is_some_and(|last| since < last + HIDDEN_MS)
         });
-        if is_hidden || self.is_late() || now < self.restores.last_ms + HIDDEN_MS {
+        if is_hidden || self.is_late() || since < self.restores.last_ms + HIDDEN_MS {
             return;
         }
         // A SKU that is a kit in turns names another product each time.
         let is_there = |level: &&Level| {
             self.truth.contains_key(level) && !self.claims.is_kit(&level.0) && !level.0.starts_with("SET-")
         };
-        let vanished: Vec<&Level> = before.difference(&self.shown_last).filter(is_there).collect();
+        let vanished: Vec<&Level> = before.difference(&self.shown_last.1).filter(is_there).collect();
         if !vanished.is_empty() {
             self.broken(format!("{vanished:?} left the view `stock`, and the platform has them"));
         }

@@ -143,8 +143,8 @@ pub struct Trial {
     /// Table whose updates another program's trigger refuses.
     pub refused: Option<&'static str>,
     pub sending: Sending,
-    /// Stock levels that the view `stock` showed last.
-    pub shown_last: BTreeSet<Level>,
+    /// Time of the last look at the view `stock`, and the stock levels that it showed.
+    pub shown_last: (i64, BTreeSet<Level>),
 }
 
 pub async fn trial(
@@ -230,7 +230,7 @@ impl Trial {
             restores: Restores::default(),
             refused: None,
             sending: Sending::default(),
-            shown_last: BTreeSet::new(),
+            shown_last: (0, BTreeSet::new()),
         };
         trial.put_in_force(settings);
         for (level, units) in trial.world.stock().await {

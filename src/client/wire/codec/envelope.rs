@@ -109,7 +109,7 @@ struct NamedRecord {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecodedAnswer<T> {
+pub(crate) struct DecodedAnswer<T> {
     pub records: Vec<T>,
     pub(crate) parked: Vec<ParkedRecord>,
     pub(crate) page: Option<PageInfo>,
@@ -151,7 +151,7 @@ impl<T> DecodedAnswer<T> {
 /// Error for a body that is no answer to its operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer to {what} cannot be read: {why}; its exchange is in the journal")]
-pub struct MalformedBody {
+pub(crate) struct MalformedBody {
     pub(super) what: &'static str,
     pub(super) why: String,
 }

@@ -27,11 +27,9 @@ use std::sync::OnceLock;
 use unchanged::{PARSER_VERSION, page_is_evidence};
 
 #[derive(Clone, Debug, Default)]
-pub struct BalancesRecorded {
+pub(crate) struct BalancesRecorded {
     /// Number of stock levels that are new or whose quantity or attributes changed.
     pub stock_levels_changed: u64,
-    /// Number of stock levels left unchanged by an overlapping write or for a stale replica.
-    pub stock_levels_overlapped: u64,
     /// Accepted writes that the platform does not show, as two checks agree.
     pub(crate) mismatched: Vec<MismatchRow>,
     /// Number of conflicts that ended, because the platform shows the written quantity.
@@ -80,7 +78,7 @@ static STOCK_LEVEL_INSERT: BulkInsert<6> = BulkInsert {
 };
 
 impl WriteTransaction {
-    pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded> {
+    pub(crate) async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded> {
         let members = PageMembers::from_page(page);
         // The digests are computed while SQLite works on its own thread.
         let (known, digests) =
@@ -106,7 +104,6 @@ impl WriteTransaction {
         }
         Ok(BalancesRecorded {
             stock_levels_changed,
-            stock_levels_overlapped: judged.no_fact.len() as u64,
             mismatched: judged.mismatches,
             conflicts_closed: agreed,
             stock_levels_unblocked: judged.stock_levels_unblocked,

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// An answer to *Get product balances*.
 #[derive(Clone, Copy, Debug)]
-pub struct BalancePage<'a> {
+pub(crate) struct BalancePage<'a> {
     /// Exchange that brought the answer; its id is the position at which it began.
     pub exchange_id: ExchangeId,
     /// Time at which the request was sent.

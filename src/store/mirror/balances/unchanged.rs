@@ -21,7 +21,7 @@ pub(super) const PARSER_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Answer that is not parsed yet.
 #[derive(Clone, Copy, Debug)]
-pub struct UnparsedAnswer<'a> {
+pub(crate) struct UnparsedAnswer<'a> {
     pub exchange_id: ExchangeId,
     /// Time at which its request was sent.
     pub observed_at: Timestamp,
@@ -60,7 +60,7 @@ impl<'a> UnparsedAnswer<'a> {
 
 impl Store {
     /// Returns true if an answer may equal the mirror's state; asked before the wait for the writer.
-    pub async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
+    pub(crate) async fn read_batch_may_be_unchanged(&self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = verified_batch!();
         let batch: Vec<i64> =
             self.fetch_column(sql, unread.sql_values(), "compare an answer with the stored one").await?;
@@ -70,7 +70,7 @@ impl Store {
 
 impl WriteTransaction {
     /// Moves the read batch to this finished exchange if its answer equals the mirror's state.
-    pub async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
+    pub(crate) async fn read_batch_confirm(&mut self, unread: &UnparsedAnswer<'_>) -> Result<bool> {
         let sql = concat!(
             "UPDATE read_batch SET exchange_id = $2, observed_ms = $5 WHERE id = (",
             verified_batch!(),

@@ -1,8 +1,8 @@
 //! Programs that queue changes at the same time, in transactions that last or are rolled back.
 
-use crate::support::cluster::Cluster;
-use crate::support::outsider::{Outsider, quoted};
-use crate::support::{UPDATE, World, replayed};
+use crate::it::support::cluster::Cluster;
+use crate::it::support::outsider::{Outsider, quoted};
+use crate::it::support::{UPDATE, World, replayed};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -6,8 +6,8 @@
 //! stands in [`HOLES`]. The statements of `src/store/engine` for one engine are not among them; their tests run
 //! them on that engine.
 
-use crate::support::cluster::Cluster;
-use crate::support::outsider::Outsider;
+use crate::it::support::cluster::Cluster;
+use crate::it::support::outsider::Outsider;
 use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

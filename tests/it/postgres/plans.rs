@@ -2,8 +2,8 @@
 //!
 //! A connection keeps the plan of a statement, and the first ones are made while the tables are small.
 
-use crate::support::World;
-use crate::support::cluster::Cluster;
+use crate::it::support::World;
+use crate::it::support::cluster::Cluster;
 use tallyd::model::{Moment, Position, Sku, StockLevel, WarehouseId};
 use tallyd::store::{StalestProgress, StockFilter, Store};
 

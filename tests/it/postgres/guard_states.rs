@@ -1,7 +1,7 @@
 //! The states with which the guards refuse, which drivers know as integrity errors.
 
-use crate::support::World;
-use crate::support::cluster::Cluster;
+use crate::it::support::World;
+use crate::it::support::cluster::Cluster;
 use tallyd::store::{Durability, Store};
 
 #[tokio::test]
