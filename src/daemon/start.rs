@@ -174,7 +174,7 @@ impl Daemon {
             ScheduleDriver::start(self.config.jobs.enabled_schedules(), Arc::clone(&self.context.clock))
                 .await?;
         let (context, transport) = (self.context.clone(), self.transport.clone());
-        let mut supervisor = Supervisor::new(context, &self.config, transport, due_jobs);
+        let mut supervisor = Supervisor::new(context, &self.config, transport, due_jobs, driver.heartbeat());
         systemd::notify_ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {

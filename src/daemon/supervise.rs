@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::exec::{FinishedRun, JobContext, RunArgs};
 use crate::journal::RunOutcome;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
-use crate::schedule::{DueJob, Schedule};
+use crate::schedule::{DueJob, Heartbeat, Schedule};
 use crate::store::{DatabaseWatch, Durability, StoreError};
 use crate::telemetry::event;
 use crate::{settle, sync};
@@ -73,6 +73,7 @@ pub(super) struct Supervisor {
     due: mpsc::UnboundedReceiver<DueJob>,
     watch: DatabaseWatch,
     key_probe: KeyProbe,
+    heartbeat: Heartbeat,
     health_monitor: HealthMonitor,
     tasks: JoinSet<TaskEnd>,
     running: BTreeSet<Task>,
@@ -98,6 +99,7 @@ impl Supervisor {
         config: &Config,
         transport: Option<Arc<HttpTransport>>,
         due: mpsc::UnboundedReceiver<DueJob>,
+        heartbeat: Heartbeat,
     ) -> Self {
         let mut key_probe = KeyProbe::new(&config.service, transport);
         if context.limiter.is_refused() {
@@ -110,6 +112,7 @@ impl Supervisor {
             health_monitor: HealthMonitor::new(config, &*context.clock, context.now()),
             context,
             key_probe,
+            heartbeat,
             tasks: JoinSet::new(),
             running: BTreeSet::new(),
             first_turn: Arc::default(),
@@ -209,7 +212,10 @@ impl Supervisor {
                 }
             }
             Timer::Watchdog => {
-                systemd::notify_alive();
+                // A scheduler that no longer ticks is as dead as this loop would be.
+                if self.heartbeat.has_beaten() {
+                    systemd::notify_alive();
+                }
                 self.plan(Timer::Watchdog, watchdog);
             }
             Timer::Health => {

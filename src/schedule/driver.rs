@@ -73,6 +73,10 @@ impl ScheduleDriver {
         self.ticks.wake.notify_one();
     }
 
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        Heartbeat { ticks: self.ticks.clone(), last_seen: 0 }
+    }
+
     /// Stops ticking. After it returns, no job is sent and the channel is closed.
     pub(crate) async fn stop(mut self) {
         // Shutdown only sets a flag; an error could come only from a shutdown handler, and none is set.
@@ -88,6 +92,23 @@ impl Drop for ScheduleDriver {
     }
 }
 
+/// Shows the watchdog that the scheduler still polls, because schedules that stop firing would not be
+/// noticed.
+pub(crate) struct Heartbeat {
+    ticks: TickStore,
+    last_seen: u64,
+}
+
+impl Heartbeat {
+    /// Returns true if the scheduler polled since the last call. Also triggers a poll, so that a frequent
+    /// caller does not take a delayed answer for a failure.
+    pub(crate) fn has_beaten(&mut self) -> bool {
+        let polls = self.ticks.lock_state().polls;
+        self.ticks.wake.notify_one();
+        std::mem::replace(&mut self.last_seen, polls) != polls
+    }
+}
+
 #[derive(Clone)]
 struct TickStore {
     state: Arc<Mutex<TickState>>,
@@ -95,6 +116,7 @@ struct TickStore {
 }
 
 struct TickState {
+    polls: u64,
     clock: Arc<dyn Clock>,
     jobs: Vec<JobOccurrences>,
     row: Option<JobStoredData>,
@@ -105,7 +127,7 @@ struct TickState {
 impl TickStore {
     fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<DueJob>) {
         let (sender, due_jobs) = mpsc::unbounded_channel();
-        let state = TickState { jobs: Vec::new(), clock, row: None, sender: Some(sender) };
+        let state = TickState { polls: 0, jobs: Vec::new(), clock, row: None, sender: Some(sender) };
         (Self { state: Arc::new(Mutex::new(state)), wake: Arc::default() }, due_jobs)
     }
 
@@ -145,6 +167,7 @@ impl TickState {
     /// Returns the scheduler's job with a tick that has passed, or the sleep until an occurrence starts, for at most
     /// [`MAX_SLEEP`].
     fn poll(&mut self) -> Result<Option<JobAndNextTick>, SleepFuture> {
+        self.polls += 1;
         let now = self.clock.now();
         self.jobs.iter_mut().for_each(|job| job.bring_forward(now));
         let next = self.jobs.iter().filter_map(JobOccurrences::next_start).min();

@@ -14,7 +14,7 @@ pub(crate) mod feasibility;
 mod occurrence;
 mod rule;
 
-pub(crate) use driver::{DriverError, DueJob, ScheduleDriver};
+pub(crate) use driver::{DriverError, DueJob, Heartbeat, ScheduleDriver};
 pub use occurrence::JobOccurrences;
 pub(crate) use rule::MissedPolicy;
 pub use rule::Schedule;

@@ -3,10 +3,10 @@
 use super::super::MissedPolicy;
 use super::*;
 use crate::model::Moment;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The system's clock, or a clock moved by hand, with the number of its sleeps.
-struct DriverClock(Option<AtomicI64>, AtomicUsize);
+/// The system's clock, or a clock moved by hand.
+struct DriverClock(Option<AtomicI64>);
 
 impl Clock for DriverClock {
     #[allow(clippy::disallowed_methods, reason = "a real second is needed where the scheduler itself ticks")]
@@ -17,11 +17,6 @@ impl Clock for DriverClock {
 
     fn moment(&self) -> Moment {
         Moment(self.now().0)
-    }
-
-    fn sleep(&self, duration: Duration) -> SleepFuture {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Box::pin(tokio::time::sleep(duration))
     }
 }
 
@@ -41,7 +36,7 @@ fn in_utc(expression: &str) -> Schedule {
 }
 
 fn clock_at(now: &str) -> Arc<DriverClock> {
-    Arc::new(DriverClock(Some(AtomicI64::new(at(now).0)), AtomicUsize::new(0)))
+    Arc::new(DriverClock(Some(AtomicI64::new(at(now).0))))
 }
 
 /// Returns a store with one schedule and its scheduler's job, on a clock moved by hand.
@@ -107,8 +102,7 @@ async fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
 #[tokio::test]
 async fn it_fires_each_second_and_never_after_stop() {
     let entries = vec![(JobKind::WorkQueue, in_utc("* * * * * *"))];
-    let (driver, mut rx) =
-        ScheduleDriver::start(entries, Arc::new(DriverClock(None, AtomicUsize::new(0)))).await.unwrap();
+    let (driver, mut rx) = ScheduleDriver::start(entries, Arc::new(DriverClock(None))).await.unwrap();
     let (kind, first) = rx.recv().await.unwrap();
     let (_, second) = rx.recv().await.unwrap();
     assert_eq!(kind, JobKind::WorkQueue);
@@ -132,13 +126,36 @@ async fn a_reload_sends_what_has_started_and_goes_on_with_the_new_schedules() {
     driver.stop().await;
 }
 
+/// Starts a driver with one job due tomorrow, on a clock that stands still.
+async fn idle_driver() -> ScheduleDriver {
+    let entries = vec![(JobKind::Backup, in_utc("0 0 3 * * *"))];
+    ScheduleDriver::start(entries, clock_at("2026-11-21T08:00:00Z")).await.unwrap().0
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_heartbeat_beats_while_the_scheduler_ticks_and_not_after_its_end() {
+    let driver = idle_driver().await;
+    let mut heartbeat = driver.heartbeat();
+    tokio::time::sleep(MAX_SLEEP).await;
+    assert!(heartbeat.has_beaten());
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(heartbeat.has_beaten(), "it was asked for");
+    }
+    driver.stop().await;
+    tokio::time::sleep(MAX_SLEEP).await;
+    heartbeat.has_beaten();
+    tokio::time::sleep(MAX_SLEEP).await;
+    assert!(!heartbeat.has_beaten());
+}
+
 #[tokio::test(start_paused = true)]
 async fn while_nothing_is_due_the_scheduler_polls_every_ten_seconds() {
-    let (entries, clock) = (vec![(JobKind::Backup, in_utc("0 0 3 * * *"))], clock_at("2026-11-21T08:00:00Z"));
-    let (driver, _due_jobs) = ScheduleDriver::start(entries, clock.clone()).await.unwrap();
-    let before = clock.1.load(Ordering::Relaxed);
+    let driver = idle_driver().await;
+    let polled = || driver.ticks.lock_state().polls;
+    let before = polled();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let polls = clock.1.load(Ordering::Relaxed) - before;
+    let polls = polled() - before;
     assert!((56..=62).contains(&polls), "{polls} polls in ten minutes");
     driver.stop().await;
 }

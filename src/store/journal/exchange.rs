@@ -109,7 +109,11 @@ impl WriteTransaction {
     }
 
     /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
-    pub(crate) async fn exchange_begin(&mut self, session_id: i64, begun: &ExchangeBegin<'_>) -> Result<ExchangeId> {
+    pub(crate) async fn exchange_begin(
+        &mut self,
+        session_id: i64,
+        begun: &ExchangeBegin<'_>,
+    ) -> Result<ExchangeId> {
         let sql = concat!(
             next_position_and_body!(),
             "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
