@@ -1,7 +1,7 @@
 //! Copies of the database: made during operation, verified and marked, and put back (docs/rules.md 13).
 //!
 //! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
-//! reader and the comparing reader see the same state. A copy is compared with its
+//! reader and the comparing reader see the same state. A copy is checked and compared with its
 //! original, table by table, before it gets its name. It is written under another name first, so a file
 //! with the final name is complete.
 //!
@@ -182,7 +182,7 @@ async fn connect_file(path: &Path, read_only: bool) -> Result<Connection> {
     connected.map(Connection::Sqlite).opening(&path.into())
 }
 
-/// Compares the copy with the original, and marks it.
+/// Checks the copy, compares it with the original, and marks it.
 async fn verify_copy(
     mut original: Connection,
     partial: &Path,
@@ -190,6 +190,11 @@ async fn verify_copy(
     at: Timestamp,
 ) -> Result<VerifiedCopy> {
     let mut copy = connect_file(partial, false).await?;
+    let sound: Option<(String,)> =
+        copy.first_row("PRAGMA integrity_check(1)", ()).await.context("check the copy")?;
+    if let Some((damage,)) = sound.filter(|(sound,)| sound != "ok") {
+        return Err(no_copy(to, format!("the copy is damaged ({damage}); check the disk of the copy")));
+    }
     let (expected, copied) = (table_sums(&mut original).await?, table_sums(&mut copy).await?);
     original.close().await.context("close the connection to the original")?;
     if let Some((table, _)) = expected.iter().find(|(table, sum)| copied.get(*table) != Some(sum)) {
