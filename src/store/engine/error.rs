@@ -309,6 +309,7 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
     }
     let refusal = error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()?;
     Some(match refusal.code() {
+        "25006" => "; the server takes no writes: let `database.url` name the primary",
         "28000" => {
             "; the server must know the role and let it in from this host: correct the role in `database.url`, or \
              `pg_hba.conf` of the server"
@@ -322,6 +323,9 @@ fn server_advice(error: &sqlx::Error) -> Option<&'static str> {
         "3F000" | "42501" if refusal.routine() != Some("exec_stmt_raise") => {
             "; grant the role the right, or run the SQL of `tallyd schema` as a superuser of the server"
         }
+        "53100" => "; the disk of the server is full: free space; work continues by itself",
+        "53300" => "; end other connections or raise its limit; a daemon tries again by itself",
+        "57P03" => "; the server starts or stops; a daemon tries again by itself",
         _ => return None,
     })
 }
@@ -345,8 +349,7 @@ fn error_advice(error: &sqlx::Error) -> &'static str {
     match failure(error) {
         Some(Failure::Busy) => "; another program holds a write transaction open: end it; no data is lost",
         Some(Failure::ReadOnly) => {
-            "; the database is read-only: give the user tallyd write permission to the file and its folder, or let \
-             `database.url` name the server's primary"
+            "; the file or its folder is read-only: give the user tallyd write permission"
         }
         Some(Failure::Disk) => "; the disk reports an error: check the host's disk before anything else",
         Some(Failure::Damaged) => "; the file is damaged or no database: stop tallyd and restore a backup",

@@ -15,9 +15,6 @@ use tallyd::store::{DatabaseLock, Store, server_statements};
 
 /// Values in place of what a text gets when the program runs: the file, the name in braces, a value.
 const HOLES: &[(&str, &str, &str)] = &[
-    ("journal/snapshot.rs", "columns", "sku, origin"),
-    ("journal/snapshot.rs", "values", "value->>0, value->>1"),
-    ("journal/snapshot.rs", "name", "tracked_sku"),
     ("mirror/platform_lists.rs", "table", "supplier"),
     ("mirror/platform_lists.rs", "scope", "CAST($1 AS BIGINT) IS NULL"),
     ("mirror/platform_lists.rs", "id", "id"),

@@ -355,7 +355,7 @@ async fn a_lost_create_is_found_by_its_name_and_made_once() {
     let made =
         dock.number("SELECT count(*) FROM outbox WHERE kind = 'product.create' AND state = 'applied'").await;
     assert_eq!(
-        dock.number("SELECT count(*) FROM discovered_sku l JOIN outbox o ON o.body->>'Sku' = l.sku").await,
+        dock.number("SELECT count(*) FROM tracked_sku l JOIN outbox o ON o.body->>'Sku' = l.sku").await,
         made
     );
 }
