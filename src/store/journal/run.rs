@@ -138,10 +138,18 @@ impl WriteTransaction {
         const ACTION: &str = "begin a session";
         let last = "SELECT ended_ms IS NULL FROM session ORDER BY id DESC LIMIT 1";
         let was_interrupted = self.fetch_column(last, (), ACTION).await?.pop().unwrap_or(false);
-        let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
-                   SELECT coalesce($1, max(id) + 1, 1), $2, $3, $4, $5 FROM session RETURNING id";
-        let values = (self.leading_session(), boot_id, version, at, moment);
-        let session_id = self.fetch_value(sql, values, ACTION).await?;
+        let session_id = match self.leading_session() {
+            Some(id) => {
+                let sql = "INSERT INTO session (id, boot_id, version, started_ms, started_moment) \
+                           VALUES ($1, $2, $3, $4, $5) RETURNING id";
+                self.fetch_value(sql, (id, boot_id, version, at, moment), ACTION).await?
+            }
+            None => {
+                let sql = "INSERT INTO session (boot_id, version, started_ms, started_moment) \
+                           VALUES ($1, $2, $3, $4) RETURNING id";
+                self.fetch_value(sql, (boot_id, version, at, moment), ACTION).await?
+            }
+        };
         let (in_doubt, interrupted_runs) = self.recover_interrupted(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt, was_interrupted })
     }

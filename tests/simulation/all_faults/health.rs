@@ -63,16 +63,22 @@ impl Trial {
         }
         self.waiting.looked_ms = now;
         self.world.rest().await;
-        let sql = "SELECT key, state = 'sending' AS is_sending FROM outbox \
+        // A change that was held meanwhile waits anew.
+        let sql = "SELECT key, state = 'sending' AS is_sending, \
+                   coalesce((SELECT max(at_ms) FROM change_transition \
+                             WHERE change_id = outbox.id AND state NOT IN ('pending', 'sending')), 0) AS held_ms \
+                   FROM outbox \
                    WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND state IN ('pending', 'sending')";
-        let open: Vec<(String, bool)> = self.world.outsider.rows(sql).await;
+        let open: Vec<(String, bool, i64)> = self.world.outsider.rows(sql).await;
         let before = std::mem::take(&mut self.waiting.since_ms);
-        let since = |key: &String| (key.clone(), before.get(key).copied().unwrap_or(now));
-        self.waiting.since_ms = open.iter().map(|(key, _)| since(key)).collect();
+        let since = |(key, _, held_ms): &(String, bool, i64)| {
+            (key.clone(), before.get(key).copied().unwrap_or(now).max(*held_ms))
+        };
+        self.waiting.since_ms = open.iter().map(since).collect();
         let steady = self.waiting.steady_ms;
         let is_late = |key: &String| now > self.waiting.since_ms[key].max(steady) + LATE_MS;
         // A change that is being sent does not wait.
-        let waiting = open.into_iter().filter(|(_, is_on_its_way)| !is_on_its_way).map(|(key, _)| key);
+        let waiting = open.into_iter().filter(|(_, is_on_its_way, _)| !is_on_its_way).map(|(key, ..)| key);
         let late: Vec<String> = waiting.filter(is_late).collect();
         if late.is_empty() || self.world.clock.ahead_ms() != 0 {
             return;

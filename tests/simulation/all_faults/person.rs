@@ -108,27 +108,31 @@ impl Trial {
     async fn say(&mut self, change: &Waiting, word: Word) -> Vec<String> {
         let now = self.world.clock.now();
         let is_retry = matches!(word, Word::Retry);
-        if matches!(word, Word::Resolve(Resolution::TookEffect)) {
-            let level = self.level_of(change);
-            self.auditor(|auditor| auditor.told.said(level, now.0));
-        }
+        let took_effect = matches!(word, Word::Resolve(Resolution::TookEffect));
         let mut write: WriteTransaction = self.world.store().begin_write(Durability::Full).await.unwrap();
         let base_age = Duration::from_secs(900);
         let alone = vec![change.key.clone()];
         let done = match word {
             Word::Resolve(word) => {
-                write.outbox_resolve(&change.key, word, base_age, now).await.unwrap().map(|done| done.keys)
+                let done = write.outbox_resolve(&change.key, word, base_age, now).await;
+                done.map(|done| done.map(|done| done.keys))
             }
-            Word::Release => {
-                write.brake_release(&alone, now).await.unwrap();
-                Ok(alone)
-            }
-            Word::Retry => write.outbox_retry(&change.key, now).await.unwrap().map(|()| alone),
-            Word::Cancel => write.outbox_cancel(&change.key, now).await.unwrap().map(|()| alone),
+            Word::Release => write.brake_release(&alone, now).await.map(|_| Ok(alone)),
+            Word::Retry => write.outbox_retry(&change.key, now).await.map(|done| done.map(|()| alone)),
+            Word::Cancel => write.outbox_cancel(&change.key, now).await.map(|done| done.map(|()| alone)),
+        };
+        let done = match done {
+            // Another program's trigger refuses it; the person decides again later.
+            Err(_) if self.refused.is_some() => return Vec::new(),
+            done => done.unwrap(),
         };
         match done {
             Ok(moved) => {
                 write.commit().await.unwrap();
+                if took_effect {
+                    let level = self.level_of(change);
+                    self.auditor(|auditor| auditor.told.said(level, now.0));
+                }
                 for key in moved.iter().filter(|_| !is_retry) {
                     self.claims.said(key);
                 }

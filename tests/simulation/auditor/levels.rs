@@ -224,13 +224,15 @@ impl Levels {
         }
     }
 
-    /// Returns true if an entry without an answer arrived, as a person would see at the platform.
+    /// Returns true if the last entry with this quantity arrived, as a person would see at the platform. Its answer may
+    /// have been lost, or not recorded.
     pub fn has_arrived(&self, level: &Level, quantity: i64) -> bool {
         let writes = self.accounts.get(level).map(|account| account.writes.as_slice()).unwrap_or_default();
-        writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
+        let last = writes.iter().rfind(|write| write.quantity == quantity);
+        last.is_some_and(|write| write.arrived_ms.is_some())
     }
 
-    /// Returns true if the entry of a change arrived without an answer.
+    /// Returns true if the last entry with this quantity of the stock level of a change arrived.
     pub fn has_landed(&self, key: &str, quantity: i64) -> bool {
         self.changes.get(key).is_some_and(|(level, _)| self.has_arrived(level, quantity))
     }
