@@ -1,7 +1,7 @@
 //! Snapshot of the open changes and facts of stock levels, and the plans made from it.
 //!
-//! The plan is made for the batch and again for every call at its send. `tallyd plan` shows it without
-//! sending.
+//! The plan is made for the batch. A call whose facts or changes moved before its send is planned again. `tallyd plan`
+//! shows the plan without sending.
 
 use super::snapshot_rows::{
     applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, last_set,

@@ -204,7 +204,7 @@ pub(crate) struct StockLevelPlan {
 }
 
 impl StockLevelPlan {
-    /// Returns the quantity after the plan is executed; `stock.pending_quantity`.
+    /// Returns the quantity after the plan is executed.
     #[cfg(test)]
     pub(crate) fn planned_quantity(&self) -> Option<Quantity> {
         match self.step {

@@ -44,7 +44,11 @@ impl Trial {
                 self.world.set_calendar_of(0, one);
                 self.world.set_calendar_of(1, other);
             }
-            Act::Calm => self.calm(),
+            Act::Calm => {
+                self.calm();
+                // Its end may have come while the host slept.
+                self.refuse(false).await;
+            }
             Act::Odd(..)
             | Act::Poison
             | Act::Cure
