@@ -1,8 +1,12 @@
-//! The address of the proxy, and the names of headers.
+//! Texts with a form: the address of the proxy, the names of headers, and the check of any other.
 
-use super::reader::text_if;
 use crate::client::is_proxy_url;
 use crate::notify::SecretUrl;
+
+/// Returns the text if it is valid, else the advice.
+pub(super) fn text_if(is_valid: bool, text: &str, advice: &str) -> Result<String, String> {
+    if is_valid { Ok(text.to_owned()) } else { Err(advice.to_owned()) }
+}
 
 pub(super) fn parse_proxy(text: &str) -> Result<SecretUrl, String> {
     text_if(is_proxy_url(text), text, "write a proxy as http://host:port").map(SecretUrl)

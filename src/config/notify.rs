@@ -1,7 +1,7 @@
 //! `[[notify]]`: the receivers of notices.
 
-use super::address::check_header_name;
-use super::reader::{SectionReader, text_if};
+use super::address::{check_header_name, text_if};
+use super::reader::SectionReader;
 use super::sections::parse_path;
 use crate::client::receiver_host;
 use crate::notify::{HeaderSecret, NoticeChannel, NoticeTopic, NotifierSettings, SecretUrl};

@@ -288,11 +288,6 @@ fn text_of(value: &ConfigValue) -> Option<&str> {
     if let ValueKind::String(text) = &value.kind { Some(text) } else { None }
 }
 
-/// Returns the text if it is valid, else the advice.
-pub(super) fn text_if(is_valid: bool, text: &str, advice: &str) -> Result<String, String> {
-    if is_valid { Ok(text.to_owned()) } else { Err(advice.to_owned()) }
-}
-
 fn check_range<T: PartialOrd + Display>(range: &RangeInclusive<T>, value: T) -> Result<T, String> {
     let is_within = range.contains(&value);
     is_within.then_some(value).ok_or_else(|| format!("must be {} to {}", range.start(), range.end()))

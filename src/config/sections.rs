@@ -3,9 +3,9 @@
 //! A section is read into the settings of the room that uses it, if that room has such a type.
 //! `config/tallyd.toml` explains the keys to the operator.
 
-use super::address::{check_header_name, parse_proxy};
+use super::address::{check_header_name, parse_proxy, text_if};
 use super::keys::{KeyContext, KeyError, KeySource, PasswordSource};
-use super::reader::{SectionReader, text_if};
+use super::reader::SectionReader;
 use crate::client::{HeaderNames, parse_base_url};
 use crate::exec::{JournalRetention, QuantitySettings};
 use crate::limiter::LimiterSettings;

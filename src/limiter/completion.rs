@@ -153,7 +153,7 @@ impl Admission {
     }
 
     fn hold_event(&self, is_new: bool, scope: HoldScope, now: DualInstant) -> Option<LimiterEvent> {
-        let holds = self.holds.active_holds(now).into_iter();
-        holds.filter(|hold| is_new && hold.scope == scope).map(LimiterEvent::HoldStarted).next()
+        let mut holds = self.holds.active_holds(now).into_iter();
+        holds.find(|hold| is_new && hold.scope == scope).map(LimiterEvent::HoldStarted)
     }
 }

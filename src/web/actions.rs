@@ -6,7 +6,6 @@ use super::WebState;
 use super::access::PageNotice;
 use super::decisions::{ActionResult, answer_form, success};
 use super::layout::{PageResult, address_with};
-use super::pages::last_move;
 use super::request::PageRequest;
 use crate::daemon::{ControlRequest, RunResult, send_control_request};
 use crate::exec::RunArgs;
@@ -18,6 +17,7 @@ use crate::present::decisions::{KeyDecision, release_all, resolve};
 use crate::present::pauses::{parse_pause_duration, parse_pause_reason, pause_jobs, resume_job};
 use crate::present::queue::without_nulls;
 use crate::present::tracked::{parse_sku, track_orders, track_skus, untrack_skus};
+use crate::store::TransitionRow;
 use axum::extract::State;
 use serde_json::{Value, json};
 use std::slice;
@@ -125,6 +125,11 @@ async fn decide_changes(web: &WebState, request: &PageRequest, action: &str) -> 
             success(resolve(store, key, resolution, max_base_age, web.now()).await?)
         }
     }
+}
+
+/// Returns the position of the last move, by which a form knows that its change has not moved since.
+pub(super) fn last_move(moves: &[TransitionRow]) -> i64 {
+    moves.last().map_or(0, |row| row.position)
 }
 
 fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, ViewError> {

@@ -8,6 +8,7 @@ use super::error::SqlContext;
 use super::leader::LeaderRow;
 use super::lock::DatabaseLock;
 use super::open::Store;
+use super::server_check::LOOK_TIMEOUT;
 use super::values::{SqlRow, SqlValues};
 use super::watch;
 use super::write_transaction::WriteTransaction;
@@ -18,9 +19,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// Longest duration of a look or a notification; a server that is slower is one that does not answer.
-pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Name of the daemons of one lock file, of which at most one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

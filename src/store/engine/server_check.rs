@@ -2,7 +2,6 @@
 
 use super::connection::Connection;
 use super::error::SqlContext;
-use super::leadership::LOOK_TIMEOUT;
 use super::location::DatabaseLocation;
 use super::postgres_database::{Access, PostgresDatabase, in_connect_time};
 use super::watch;
@@ -21,6 +20,9 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Difference of the clocks with which no daemon starts.
 const CLOCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// Longest duration of a look or a notification; a server that is slower is one that does not answer.
+pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub struct ServerReport {

@@ -6,8 +6,8 @@ use crate::present::change::{ChangeDetail, change_json};
 use crate::present::listing::ListedSubject;
 use crate::present::parse_json;
 use crate::present::runs::{exchange_columns, journal_entry};
-use crate::store::TransitionRow;
 use crate::web::WebState;
+use crate::web::actions::last_move;
 use crate::web::layout::{
     PageFailure, PageResult, action_button, action_form, address, cell, fields, in_words, link, listing,
     live_part, respond, sentence, text,
@@ -152,8 +152,4 @@ fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
             }
         }
     }
-}
-
-pub(in crate::web) fn last_move(moves: &[TransitionRow]) -> i64 {
-    moves.last().map_or(0, |row| row.position)
 }

@@ -12,8 +12,6 @@ mod run;
 mod sku;
 mod stock;
 
-pub(super) use change::last_move;
-
 use super::WebState;
 use super::actions::act;
 use super::guard::guard;
