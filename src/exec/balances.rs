@@ -13,9 +13,12 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub(crate) enum BalancesOutcome {
-    /// The flag is true if the answer lacks the only SKU that the platform is known to have. It then shows nothing and
-    /// proves nothing.
-    Recorded(BalancesRecorded, bool),
+    Recorded {
+        recorded: BalancesRecorded,
+        /// True if the answer lacks the only SKU that the platform is known to have. It then shows nothing and proves
+        /// nothing.
+        lacks_only_known: bool,
+    },
     /// None of so many known SKUs came. The answer decides nothing and is not applied.
     NoneKnown(u64),
 }
@@ -27,7 +30,8 @@ pub(super) async fn record_balances(
     requested: &[Sku],
 ) -> Result<BalancesOutcome, JobError> {
     if record_if_unchanged(context, answer, requested).await? {
-        return Ok(BalancesOutcome::Recorded(BalancesRecorded::default(), false));
+        let recorded = BalancesRecorded::default();
+        return Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: false });
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
@@ -39,7 +43,7 @@ pub(super) async fn record_balances(
         return Ok(BalancesOutcome::NoneKnown(known));
     }
     let recorded = store_balances(context, answer, requested, decoded).await?;
-    Ok(BalancesOutcome::Recorded(recorded, known > 0))
+    Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: known > 0 })
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

@@ -108,7 +108,7 @@ pub(crate) async fn record_page(
         let AskedPage { answer, requested, has_witnesses } = answered;
         let (is_empty, why) = if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, &requested).await {
-                Ok(BalancesOutcome::Recorded(recorded, lacks_only_known)) => {
+                Ok(BalancesOutcome::Recorded { recorded, lacks_only_known }) => {
                     let shows_some = !recorded.is_silent;
                     let has_ended_quarantine =
                         context.record_success(READ_OPERATION, &names, shows_some).await?;
