@@ -318,6 +318,20 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_fraction_comes_back_from_json_as_it_was() {
+        let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        // Prices, quantities, and numbers whose digits fill a double.
+        let fractions: Vec<f64> = (1..20_000)
+            .flat_map(|n| [f64::from(n) / 100.0, f64::from(n) / 7.0, 1e9 / f64::from(n)])
+            .collect();
+        let rows: Vec<StoredValue> = fractions.iter().copied().map(StoredValue::Fraction).collect();
+        let sql = "SELECT atom FROM json_each($1)";
+        let read: Vec<f64> =
+            sqlx::query_scalar(sql).bind(to_json(&rows)).fetch_all(&mut memory).await.unwrap();
+        assert_eq!(read, fractions);
+    }
+
     #[test]
     fn each_value_has_its_form_in_json() {
         let row = [
