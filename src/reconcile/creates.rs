@@ -43,7 +43,7 @@ pub(crate) fn settle_create(
     seen_before: &BTreeSet<i64>,
     sent_at: Timestamp,
     checks: &[EffectCheck<Option<Vec<FoundRecord>>>],
-) -> Settlement<i64> {
+) -> Settlement {
     let new = |found: &[FoundRecord]| -> Vec<FoundRecord> {
         let is_new = |found: &&FoundRecord| {
             case_key(&found.name) == case_key(name) && !seen_before.contains(&found.id)
@@ -58,7 +58,7 @@ pub(crate) fn settle_create(
         }
     };
     match last.as_slice() {
-        [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(*id),
+        [FoundRecord { id, equal: true, .. }] => Settlement::TookEffect(Some(*id)),
         [] => {
             // An answer with omissions was faulty, so that earlier checks prove nothing.
             let shows_none =
@@ -117,7 +117,7 @@ mod tests {
         let created = vec![check(131, &[found(7, "Dock 2")])];
         let cases = [
             ("no check", vec![], Some(again(700))),
-            ("there, with a new id", created, Some(Settlement::TookEffect(7))),
+            ("there, with a new id", created, Some(Settlement::TookEffect(Some(7)))),
             ("that id was there before", vec![check(131, &[found(1, "Dock 2")])], Some(again(700))),
             ("only a longer name", vec![check(131, &[found(7, "Dock 22")])], Some(again(700))),
             ("absent, once after ten minutes", vec![check(131, &[]), check(700, &[])], Some(again(820))),

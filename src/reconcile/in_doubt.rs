@@ -26,8 +26,9 @@ pub(crate) fn quiet_quantity(timeout: Duration) -> Duration {
 
 /// The outcome of a change in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Settlement<T> {
-    TookEffect(T),
+pub(crate) enum Settlement {
+    /// The change took effect; with the id of the created thing, if it created one.
+    TookEffect(Option<i64>),
     /// The change had no effect and will have none.
     HadNoEffect,
     /// The outcome is not known yet.
@@ -42,18 +43,6 @@ pub(crate) enum Settlement<T> {
     },
 }
 
-impl<T> Settlement<T> {
-    /// Returns the same outcome with the value of `TookEffect` mapped.
-    pub(crate) fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settlement<U> {
-        match self {
-            Settlement::TookEffect(value) => Settlement::TookEffect(convert(value)),
-            Settlement::HadNoEffect => Settlement::HadNoEffect,
-            Settlement::CheckAgain { not_before } => Settlement::CheckAgain { not_before },
-            Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
-        }
-    }
-}
-
 /// A check after the send of a request in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EffectCheck<S> {
@@ -66,13 +55,13 @@ pub(crate) struct EffectCheck<S> {
 ///
 /// `checks` are in order, oldest first; `shows_none` is true for one that shows no effect. Two of them, after
 /// the quiet time, must be `apart`: [`READS_APART`] if the record came, else [`proof::ABSENCE_CHECKS_APART`].
-pub(super) fn judge_absence<S, T>(
+pub(super) fn judge_absence<S>(
     checks: &[EffectCheck<S>],
     shows_none: impl Fn(&S) -> bool,
     sent_at: Timestamp,
     quiet: Duration,
     apart: Duration,
-) -> Settlement<T> {
+) -> Settlement {
     let latest = checks.iter().rev().take_while(|check| shows_none(&check.shown));
     let absent_at = latest.map(|check| check.sent_at);
     let quiet_until = sent_at.plus(quiet);
@@ -113,18 +102,14 @@ pub(crate) struct SiblingEntry {
 }
 
 /// Judges a quantity write by the checks of its stock level, oldest first.
-///
-/// `TookEffect` carries the value to add to O.
 pub(crate) fn settle_write(
     write: &WriteInDoubt,
     checks: &[EffectCheck<CheckResult>],
     siblings: &[SiblingEntry],
-) -> Settlement<i64> {
-    let took_effect =
-        Settlement::TookEffect(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
+) -> Settlement {
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: write.sent_at } };
     if checks.iter().any(|check| check.shown == CheckResult::Returned(Some(write.target))) {
-        return took_effect;
+        return Settlement::TookEffect(None);
     }
     let judge_same =
         |apart| judge_absence(checks, |shown| *shown == last.shown, write.sent_at, write.quiet, apart);
@@ -132,7 +117,7 @@ pub(crate) fn settle_write(
         return judge_same(READS_APART);
     }
     if siblings_confirm(siblings) {
-        return took_effect;
+        return Settlement::TookEffect(None);
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
     match last.shown {

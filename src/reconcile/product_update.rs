@@ -76,7 +76,7 @@ pub(crate) fn settle_update(
     (sent_at, quiet): (Timestamp, Duration),
     checks: &[EffectCheck<Option<ShownFields>>],
     now: Timestamp,
-) -> Settlement<()> {
+) -> Settlement {
     let quiet_until = sent_at.plus(quiet);
     let undecided = |detail| Settlement::Undecided {
         reason: Reason::Undecided,
@@ -92,7 +92,7 @@ pub(crate) fn settle_update(
     }
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
-        return Settlement::TookEffect(());
+        return Settlement::TookEffect(None);
     }
     let is_same = |shown: &Option<ShownFields>| *shown == last.shown;
     match (judge_absence(checks, is_same, sent_at, quiet, READS_APART), &last.shown) {
@@ -177,7 +177,7 @@ mod tests {
     fn an_update_is_sent_again_only_where_the_product_reads_exactly_as_before() {
         let check = |second, upc| check_at(second, shown_fields(upc));
         let absent = |second| check_at(second, None);
-        let (took_effect, had_none) = (Some(Settlement::TookEffect(())), Some(Settlement::HadNoEffect));
+        let (took_effect, had_none) = (Some(Settlement::TookEffect(None)), Some(Settlement::HadNoEffect));
         let cases = [
             ("no check", vec![], Some(again(100))),
             ("the update's at once", vec![check(101, "2")], took_effect.clone()),

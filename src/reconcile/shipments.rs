@@ -147,7 +147,7 @@ pub(crate) fn settle_shipment(
     claimed: &[ClaimedLine],
     sent_at: Timestamp,
     checks: &[EffectCheck<UnitsLeft>],
-) -> Settlement<()> {
+) -> Settlement {
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.shown.contains_key(&line.line_item_id)) {
         let detail =

@@ -115,7 +115,7 @@ pub(crate) fn settle_tracking(
     sent_at: Timestamp,
     quiet: Duration,
     checks: &[EffectCheck<ItemNumbers>],
-) -> Settlement<()> {
+) -> Settlement {
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
     let shown = |numbers: &ItemNumbers, item: ShipmentItemId| {
         numbers.get(&item).and_then(Option::as_deref).and_then(shown_number)
@@ -124,7 +124,7 @@ pub(crate) fn settle_tracking(
         claimed.iter().all(|(item, sent)| shown(numbers, *item) == Some(number_case_key(sent)))
     };
     if all(&last.shown) {
-        return Settlement::TookEffect(());
+        return Settlement::TookEffect(None);
     }
     for (item, sent) in claimed {
         if let Some(shown) = shown(&last.shown, *item).filter(|shown| *shown != number_case_key(sent)) {

@@ -137,39 +137,38 @@ fn call_entries(
 }
 
 impl InDoubtCase {
-    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `TookEffect` has the id
-    /// of the created thing if known.
-    pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
+    /// Judges the case by its checks so far. `timeout` is the longest time of a call.
+    pub(super) fn judge_checks(&self, timeout: Duration, now: Timestamp) -> Settlement {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
         self.judge_request(quiet, now)
             .unwrap_or_else(|| undecided("its checks are unreadable; check at the platform"))
     }
 
     /// Returns `None` if a check is unreadable.
-    fn judge_request(&self, quiet: Duration, now: Timestamp) -> Option<Settlement<Option<i64>>> {
+    fn judge_request(&self, quiet: Duration, now: Timestamp) -> Option<Settlement> {
         let sent_at = self.quiet_from;
         Some(match &self.request {
             InDoubtRequest::Quantity { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                settle_write(&write, &quantity_checks(&self.checks)?, witnesses).map(|_| None)
+                settle_write(&write, &quantity_checks(&self.checks)?, witnesses)
             }
             InDoubtRequest::Shipment { claimed, .. } => {
-                shipments::settle_shipment(claimed, sent_at, &self.parse_checks()?).map(|()| None)
+                shipments::settle_shipment(claimed, sent_at, &self.parse_checks()?)
             }
             InDoubtRequest::Tracking(claim) => {
                 let checks = self.parse_checks()?;
-                tracking::settle_tracking(&claim.items, sent_at, quiet, &checks).map(|()| None)
+                tracking::settle_tracking(&claim.items, sent_at, quiet, &checks)
             }
             InDoubtRequest::Update(claim) => {
                 let checks = self.parse_checks()?;
-                product_update::settle_update(claim, (sent_at, quiet), &checks, now).map(|()| None)
+                product_update::settle_update(claim, (sent_at, quiet), &checks, now)
             }
             // The first check has no quiet time, because an effect may be visible already.
             InDoubtRequest::Create { .. } if self.checks.is_empty() => {
                 Settlement::CheckAgain { not_before: sent_at }
             }
             InDoubtRequest::Create { create, seen } => {
-                creates::settle_create(create.name(), seen, sent_at, &self.parse_checks()?).map(Some)
+                creates::settle_create(create.name(), seen, sent_at, &self.parse_checks()?)
             }
             InDoubtRequest::Unreadable => undecided("its claim is unreadable; check at the platform"),
         })
@@ -191,7 +190,7 @@ impl InDoubtCase {
     }
 }
 
-fn undecided(detail: &str) -> Settlement<Option<i64>> {
+fn undecided(detail: &str) -> Settlement {
     Settlement::Undecided { reason: Reason::Undecided, detail: detail.into() }
 }
 

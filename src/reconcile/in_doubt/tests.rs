@@ -16,15 +16,15 @@ pub(in crate::reconcile) fn check_at<S>(second: i64, shown: S) -> EffectCheck<S>
     EffectCheck { sent_at: Timestamp(second * 1000), shown }
 }
 
-pub(in crate::reconcile) fn check_again_at<T>(second: i64) -> Settlement<T> {
+pub(in crate::reconcile) fn check_again_at(second: i64) -> Settlement {
     Settlement::CheckAgain { not_before: Timestamp(second * 1000) }
 }
 
 /// Compares a settlement with the expected one; `None` expects that a person must decide.
-pub(in crate::reconcile) fn assert_settlement<T: PartialEq + std::fmt::Debug>(
+pub(in crate::reconcile) fn assert_settlement(
     name: &str,
-    settlement: Settlement<T>,
-    expected: Option<Settlement<T>>,
+    settlement: Settlement,
+    expected: Option<Settlement>,
 ) {
     match (settlement, expected) {
         (Settlement::Undecided { .. }, None) => {}
@@ -49,14 +49,14 @@ fn siblings(count: usize, last: Option<i64>) -> Vec<SiblingEntry> {
 fn an_effect_is_seen_at_once_and_no_effect_takes_two_checks_after_the_quiet_time() {
     let cases = [
         ("no check yet", vec![], check_again_at(100)),
-        ("the target is read a second after the time-out", vec![(131, 47)], Settlement::TookEffect(-3)),
+        ("the target is read a second after the time-out", vec![(131, 47)], Settlement::TookEffect(None)),
         ("not there yet: it may still be carried out", vec![(131, 50)], check_again_at(160)),
-        ("and it was", vec![(131, 50), (160, 47)], Settlement::TookEffect(-3)),
+        ("and it was", vec![(131, 50), (160, 47)], Settlement::TookEffect(None)),
         ("one check after the quiet time", vec![(131, 50), (160, 50)], check_again_at(165)),
         ("two, too close", vec![(160, 50), (164, 50)], check_again_at(165)),
         ("two", vec![(160, 50), (165, 50)], Settlement::HadNoEffect),
         ("two before the quiet time prove nothing", vec![(131, 50), (140, 50)], check_again_at(160)),
-        ("took effect, then one sold", vec![(131, 47), (161, 46)], Settlement::TookEffect(-3)),
+        ("took effect, then one sold", vec![(131, 47), (161, 46)], Settlement::TookEffect(None)),
     ];
     for (name, seen, expected) in cases {
         assert_eq!(settle_write(&WRITE, &checks(&seen), &[]), expected, "{name}");
@@ -77,7 +77,7 @@ fn a_stock_level_that_shows_neither_value_is_judged_by_the_other_entries_of_its_
     ];
     for (name, siblings, took_effect) in cases {
         let settlement = settle_write(&WRITE, &late, &siblings);
-        assert_eq!(settlement == Settlement::TookEffect(-3), took_effect, "{name}: {settlement:?}");
+        assert_eq!(settlement == Settlement::TookEffect(None), took_effect, "{name}: {settlement:?}");
     }
 }
 
@@ -104,9 +104,9 @@ fn a_stock_level_that_answers_omit_is_checked_twice_minutes_apart_and_then_needs
         assert_eq!(reason, Reason::Undecided);
         assert!(detail.contains("no longer shows this stock level"), "{detail}");
         let shown_between = judged(&[absent(160), shows, absent(280)]);
-        assert_eq!(shown_between, Settlement::TookEffect(-3), "a check between shows the target");
+        assert_eq!(shown_between, Settlement::TookEffect(None), "a check between shows the target");
         let confirmed = settle_write(&WRITE, &[absent(160)], &siblings(3, None));
-        assert_eq!(confirmed, Settlement::TookEffect(-3), "the other entries of its call confirm it");
+        assert_eq!(confirmed, Settlement::TookEffect(None), "the other entries of its call confirm it");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_stock_level_that_answers_omit_is_checked_twice_minutes_apart_and_then_needs
 fn a_new_link_shows_that_its_write_took_effect() {
     let write = WriteInDoubt { before: None, ..WRITE };
     let still_none = |second: i64| check_at(second, CheckResult::Returned(None));
-    assert_eq!(settle_write(&write, &checks(&[(131, 47)]), &[]), Settlement::TookEffect(47));
+    assert_eq!(settle_write(&write, &checks(&[(131, 47)]), &[]), Settlement::TookEffect(None));
     assert_eq!(settle_write(&write, &[still_none(160), still_none(170)], &[]), Settlement::HadNoEffect);
 }
 

@@ -87,7 +87,7 @@ fn check(second: i64, one: Option<&str>, two: Option<&str>) -> EffectCheck<ItemN
 #[test]
 fn a_tracking_in_doubt_took_effect_once_every_item_has_its_number() {
     let claimed = [(ShipmentItemId(1), "T".to_owned()), (ShipmentItemId(2), "U".to_owned())];
-    let (took_effect, had_none) = (Some(Settlement::TookEffect(())), Some(Settlement::HadNoEffect));
+    let (took_effect, had_none) = (Some(Settlement::TookEffect(None)), Some(Settlement::HadNoEffect));
     let (t, u) = (Some(" t"), Some("U"));
     // Sent at second 100, quiet until 160.
     let cases = [

@@ -378,7 +378,7 @@ impl Changes {
     }
 
     /// Returns the decision of the checks so far.
-    fn settlement(&self, change: &Change) -> Settlement<()> {
+    fn settlement(&self, change: &Change) -> Settlement {
         // With the fault, the request counts as sent long ago.
         let sent_at = if self.fault == Some(Fault::NoQuietTime) { at(0).minus(QUIET_CREATE) } else { at(0) };
         let looks = change
@@ -402,7 +402,7 @@ impl Changes {
                     sent_at,
                     shown: in_doubt::CheckResult::Returned(Some(then.quantity())),
                 };
-                settle_write(&write, &looks.map(look).collect::<Vec<_>>(), &[]).map(|_| ())
+                settle_write(&write, &looks.map(look).collect::<Vec<_>>(), &[])
             }
             _ if change.looks.is_empty() => Settlement::CheckAgain { not_before: sent_at },
             _ => {
@@ -411,7 +411,7 @@ impl Changes {
                     sent_at,
                     shown: Some(found(then.done, then.rival)),
                 };
-                creates::settle_create(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>()).map(|_| ())
+                creates::settle_create(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>())
             }
         }
     }
@@ -420,7 +420,7 @@ impl Changes {
         let looked_now = change.looks.last().is_some_and(|(step, ..)| *step == change.since);
         match self.settlement(change) {
             Settlement::CheckAgain { not_before } => !looked_now && not_before <= at(change.since),
-            Settlement::TookEffect(()) | Settlement::HadNoEffect | Settlement::Undecided { .. } => false,
+            Settlement::TookEffect(_) | Settlement::HadNoEffect | Settlement::Undecided { .. } => false,
         }
     }
 
@@ -429,7 +429,7 @@ impl Changes {
         change.looks.push((change.since, change.done, change.rival));
         match self.settlement(change) {
             Settlement::CheckAgain { .. } => Ok(()),
-            Settlement::TookEffect(()) => {
+            Settlement::TookEffect(_) => {
                 change.is_unknown = false;
                 change.go(ChangeState::Applied, None)
             }
