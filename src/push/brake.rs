@@ -2,7 +2,7 @@
 //! Behind the window of a push the backlog is taken to zero as many stock levels as within.
 //!
 //! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
-//! be ordinary work each time. The planned write of each stock level therefore stays in [`ProjectedBacklog`] until its
+//! be ordinary work each time. The plan of each stock level therefore stays in [`ProjectedBacklog`] until its
 //! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
 //! calls that wait for the limiter uncounted.
 //!
@@ -21,43 +21,63 @@ use std::time::Duration;
 /// Window in which zeroings count, together with the projected backlog (docs/rules.md 17).
 const ZEROING_WINDOW: Duration = Duration::from_secs(60 * 60);
 
+/// Plans of the stock levels at work.
 #[derive(Debug, Default)]
 pub(super) struct ProjectedBacklog {
-    entries: BTreeMap<StockLevel, ProjectedWrite>,
-    /// True if an entry changed since the last judgement. Without a change the result would be the same. A
+    plans: BTreeMap<StockLevel, PendingStockLevel>,
+    /// Stock levels whose plan still counts, but must be made again before anything is done.
+    outdated: BTreeSet<StockLevel>,
+    /// True if a planned write changed since the last judgement. Without a change the result would be the same. A
     /// judgement reads the whole backlog, so a call must not cause one each time.
     has_changed: bool,
 }
 
 impl ProjectedBacklog {
-    /// Replaces the entries of `stock_levels` by those of a new snapshot.
-    pub(super) fn replace_entries(&mut self, levels: &[StockLevel], works: &[PendingStockLevel]) {
-        let before: BTreeMap<StockLevel, ProjectedWrite> =
-            levels.iter().filter_map(|level| self.entries.remove_entry(level)).collect();
-        for (level, entry) in
-            works.iter().filter_map(|work| Some((&work.stock_level, projected_entry(work)?)))
-        {
-            self.has_changed |= before.get(level) != Some(&entry);
-            self.entries.insert(level.clone(), entry);
+    /// Replaces the plans of `levels` by new ones.
+    pub(super) fn replace_plans(&mut self, levels: &[StockLevel], works: Vec<PendingStockLevel>) {
+        let mut before: BTreeMap<StockLevel, ProjectedWrite> = BTreeMap::new();
+        for level in levels {
+            self.outdated.remove(level);
+            let write = self.plans.remove(level).as_ref().and_then(projected_entry);
+            before.extend(write.map(|write| (level.clone(), write)));
+        }
+        for work in works {
+            let write = projected_entry(&work);
+            self.has_changed |= write.is_some() && before.get(&work.stock_level) != write.as_ref();
+            self.plans.insert(work.stock_level.clone(), work);
         }
     }
 
-    pub(super) fn stock_levels(&self) -> Vec<StockLevel> {
-        self.entries.keys().cloned().collect()
+    /// Returns the plan of a stock level, unless it must be made again.
+    pub(super) fn plan(&self, level: &StockLevel) -> Option<&PendingStockLevel> {
+        self.plans.get(level).filter(|_| !self.outdated.contains(level))
     }
 
-    /// Records a judgement. Removes the entries with held changes, because they would trip the brakes again
+    /// Marks the plans to be made again that `is_old` selects.
+    pub(super) fn outdate(&mut self, is_old: impl Fn(&StockLevel) -> bool) {
+        self.outdated.extend(self.plans.keys().filter(|level| is_old(level)).cloned());
+    }
+
+    pub(super) fn stock_levels(&self) -> Vec<StockLevel> {
+        self.plans.keys().cloned().collect()
+    }
+
+    fn writes(&self) -> Vec<ProjectedWrite> {
+        self.plans.values().filter_map(projected_entry).collect()
+    }
+
+    /// Records a judgement. Removes the plans with held changes, because they would trip the brakes again
     /// with the next batch.
     fn record_trips(&mut self, trips: &[BrakeTrip]) {
-        let held: BTreeSet<&ChangeId> = trips.iter().flat_map(BrakeTrip::changes).collect();
-        self.entries.retain(|_, entry| !entry.changes.iter().any(|change| held.contains(change)));
+        let held: BTreeSet<ChangeId> = trips.iter().flat_map(BrakeTrip::changes).copied().collect();
+        self.plans.retain(|_, work| !work.plan.completed_changes().any(|id| held.contains(&id)));
         self.has_changed = false;
     }
 
     /// Removes stock levels whose call is completed or that need no write any more.
     pub(super) fn remove_levels(&mut self, levels: &[StockLevel]) {
         for level in levels {
-            self.entries.remove(level);
+            self.plans.remove(level);
         }
     }
 }
@@ -73,8 +93,8 @@ pub(super) async fn judge_backlog(
         return Ok(Some(0));
     }
     let (now, settings) = (context.now(), context.settings());
-    let entries: Vec<ProjectedWrite> = projected.entries.values().cloned().collect();
-    let judged = (entries.as_slice(), window_end);
+    let writes = projected.writes();
+    let judged = (writes.as_slice(), window_end);
     let trips = trips_of(&context.store, settings.quantities.brakes, now, judged).await?;
     let held = hold_trips(context, now, &trips).await?;
     if held.is_some() {
@@ -85,7 +105,7 @@ pub(super) async fn judge_backlog(
 
 /// Returns the planned write of a stock level, by the known facts.
 pub(super) fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite> {
-    let StockLevelStep::Write { from: Some(from), to } = work.projected_plan.step else { return None };
+    let StockLevelStep::Write { from: Some(from), to } = work.plan.step else { return None };
     Some(ProjectedWrite {
         stock_level: StockLevel {
             sku: work.projected_sku.clone(),
@@ -95,7 +115,7 @@ pub(super) fn projected_entry(work: &PendingStockLevel) -> Option<ProjectedWrite
         to,
         is_counted: work.is_counted,
         is_released: work.is_released,
-        changes: work.projected_plan.completed_changes().collect(),
+        changes: work.plan.completed_changes().collect(),
     })
 }
 

@@ -25,7 +25,7 @@ impl PushRun<'_> {
         begun: &[StockLevel],
         batch: Vec<&'w PendingStockLevel>,
     ) -> Vec<&'w PendingStockLevel> {
-        let begins = |work: &&PendingStockLevel| match work.plan.step {
+        let begins = |work: &&PendingStockLevel| match work.step() {
             StockLevelStep::ReadFirst | StockLevelStep::Write { .. } => {
                 let goes_on = self.pipeline.own_reads.contains_key(&work.stock_level)
                     || begun.contains(&work.stock_level);

@@ -6,6 +6,7 @@ use super::send::UpdateOutcome;
 use crate::exec::JobError;
 use crate::exec::balances_reader::{PageEnd, PageRead};
 use crate::model::{Sku, StockLevel};
+use std::collections::BTreeSet;
 
 impl PushRun<'_> {
     /// Handles an ended update. Its stock levels go back to the backlog, because the call may have found its facts
@@ -40,6 +41,8 @@ impl PushRun<'_> {
                 pipeline.latency = page.latency;
                 pipeline.is_pace_paid = !pipeline.is_in_flight();
                 let levels = pipeline.end_reads(&skus);
+                let read: BTreeSet<&Sku> = skus.iter().collect();
+                pipeline.projected_backlog.outdate(|level| read.contains(&level.sku));
                 pipeline.own_reads.extend(levels.into_iter().map(|level| (level, page.answer.id)));
             }
             PageEnd::Isolated { is_quarantined: true, .. } => drop(pipeline.end_reads(&skus)),

@@ -31,7 +31,7 @@ use crate::exec::{JobError, key_probe};
 use crate::limiter::PacePayment;
 use crate::model::{Lane, Sku, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
-use crate::store::Durability;
+use crate::store::{ChangeOutcome, Durability};
 use std::time::Duration;
 
 /// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and asked for again
@@ -69,7 +69,6 @@ impl PushRun<'_> {
         if let Some(part) = may_read.then(|| self.pipeline.failed_pages.take()).flatten() {
             self.begin_read(part, Vec::new(), true);
         }
-        self.pipeline.new_plans.clear();
         self.start_calls();
         Ok(())
     }
@@ -99,37 +98,40 @@ impl PushRun<'_> {
             self.pipeline.requeue_calls();
         }
         let names = deduplicate_levels(stock_levels.iter().map(|(level, _)| level.clone()).collect());
-        let PushSnapshot { stock_levels: works, rejected } = self.load_levels(&names).await?;
+        let rejected = self.load_plans(&names).await?;
         self.reject_invalid(&rejected).await?;
-        if names.len() <= self.context.settings().skus_per_call {
-            self.pipeline.new_plans =
-                works.into_iter().map(|work| (work.stock_level.clone(), work)).collect();
-        }
         for (level, is_urgent) in stock_levels {
             self.pipeline.backlog.add_level(level, is_urgent);
         }
         Ok(())
     }
 
-    /// Loads and plans some stock levels, and updates the projected backlog.
-    async fn load_levels(&mut self, levels: &[StockLevel]) -> Result<PushSnapshot, JobError> {
+    /// Plans some stock levels. Returns the rejections of invalid changes.
+    async fn load_plans(&mut self, levels: &[StockLevel]) -> Result<Vec<ChangeOutcome>, JobError> {
         let settings = self.context.settings();
         let own_reads = &self.pipeline.own_reads;
         let inputs =
             SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
-        let snapshot = load_snapshot(&self.context.store, inputs, levels).await?;
-        self.pipeline.projected_backlog.replace_entries(levels, &snapshot.stock_levels);
-        Ok(snapshot)
+        let PushSnapshot { stock_levels, rejected } =
+            load_snapshot(&self.context.store, inputs, levels).await?;
+        self.pipeline.projected_backlog.replace_plans(levels, stock_levels);
+        Ok(rejected)
     }
 
-    /// Returns the plans of a batch: those of new changes if they are all of it, else loaded ones.
+    /// Returns the plans of a batch. Those whose fact no longer serves are made again.
     async fn batch_plans(&mut self, levels: &[StockLevel]) -> Result<Vec<PendingStockLevel>, JobError> {
-        let known: Option<Vec<PendingStockLevel>> =
-            levels.iter().map(|level| self.pipeline.new_plans.remove(level)).collect();
-        match known {
-            Some(plans) => Ok(plans),
-            None => Ok(self.load_levels(levels).await?.stock_levels),
+        let settings = self.context.settings();
+        let own_reads = &self.pipeline.own_reads;
+        let inputs =
+            SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
+        let plans = &self.pipeline.projected_backlog;
+        let serves = |level: &&StockLevel| plans.plan(level).is_some_and(|plan| inputs.is_current(plan));
+        let outdated: Vec<StockLevel> = levels.iter().filter(|level| !serves(level)).cloned().collect();
+        if !outdated.is_empty() {
+            self.load_plans(&outdated).await?;
         }
+        let plans = &self.pipeline.projected_backlog;
+        Ok(levels.iter().filter_map(|level| plans.plan(level)).cloned().collect())
     }
 
     /// Returns the stock levels that these denote now, each once. A read may have shown that two spellings
@@ -168,7 +170,7 @@ impl PushRun<'_> {
         let held = brake::judge_backlog(self.context, projected, self.window_end).await?;
         if held.is_none() {
             let projected = self.pipeline.projected_backlog.stock_levels();
-            self.load_levels(&projected).await?;
+            self.load_plans(&projected).await?;
         }
         if held != Some(0) {
             self.summary.held += held.unwrap_or(0);
@@ -176,7 +178,7 @@ impl PushRun<'_> {
             return Ok(());
         }
         let is_idle = |work: &&PendingStockLevel| {
-            work.plan.step == StockLevelStep::Nothing && work.plan.decisions.is_empty()
+            work.step() == StockLevelStep::Nothing && work.plan.decisions.is_empty()
         };
         let batch: Vec<&PendingStockLevel> = works.iter().filter(|work| !is_idle(work)).collect();
         let quarantine = self.context.quarantine().await?;
@@ -186,18 +188,19 @@ impl PushRun<'_> {
             return Ok(());
         }
         for work in &works {
-            if work.plan.step != StockLevelStep::ReadFirst {
+            if work.step() != StockLevelStep::ReadFirst {
                 self.read_counts.remove(&work.stock_level);
             }
-            if matches!(work.plan.step, StockLevelStep::Nothing | StockLevelStep::Agreed(_)) {
+            if matches!(work.step(), StockLevelStep::Nothing | StockLevelStep::Agreed(_)) {
                 self.pipeline.own_reads.remove(&work.stock_level);
+                self.pipeline.projected_backlog.remove_levels(std::slice::from_ref(&work.stock_level));
             }
         }
         let batch = self.delay_few(&quarantine, &begun, batch);
         self.read_stale(&batch).await?;
         self.queue_writes(&batch, &quarantine);
         let is_left = |work: &&&PendingStockLevel| {
-            work.plan.step == StockLevelStep::ReadFirst
+            work.step() == StockLevelStep::ReadFirst
                 && !self.pipeline.reserved_levels.contains(&work.stock_level)
         };
         let left: Vec<(StockLevel, bool)> =
@@ -209,7 +212,7 @@ impl PushRun<'_> {
     /// Starts to read the stale stock levels of a batch. Their facts are missing or too old for a write.
     async fn read_stale(&mut self, batch: &[&PendingStockLevel]) -> Result<(), JobError> {
         let stale: Vec<&PendingStockLevel> =
-            batch.iter().copied().filter(|work| work.plan.step == StockLevelStep::ReadFirst).collect();
+            batch.iter().copied().filter(|work| work.step() == StockLevelStep::ReadFirst).collect();
         // `settle` checks an awaited stock level. A stream of changes for a SKU that no answer shows thus
         // costs no calls.
         let (exhausted, stale): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
@@ -260,8 +263,7 @@ impl PushRun<'_> {
 
     /// Packs the writes of a batch into calls and queues them. Those that failed before go apart from the rest.
     fn queue_writes(&mut self, batch: &[&PendingStockLevel], quarantine: &Quarantine<'_>) {
-        let writes =
-            batch.iter().copied().filter(|work| matches!(work.plan.step, StockLevelStep::Write { .. }));
+        let writes = batch.iter().copied().filter(|work| matches!(work.step(), StockLevelStep::Write { .. }));
         let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
             writes.partition(|work| work.is_separate(quarantine));
         let more = self.pipeline.reads_in_flight > 0 || !self.pipeline.backlog.is_empty();
@@ -271,7 +273,6 @@ impl PushRun<'_> {
         let calls = calls.map(|(call, separate)| QueuedCall {
             is_urgent: call.iter().any(|work| work.is_urgent),
             stock_levels: call.iter().map(|work| work.stock_level.clone()).collect(),
-            plans: call.into_iter().cloned().collect(),
             is_separate: separate,
         });
         for call in calls.collect::<Vec<_>>() {
@@ -320,9 +321,10 @@ impl PushRun<'_> {
                 false => &mut self.pipeline.bulk_sends,
             };
             *sends += 1;
+            let plans = &self.pipeline.projected_backlog;
+            let plans = call.stock_levels.iter().filter_map(|level| plans.plan(level)).cloned().collect();
             let (levels, urgent) = (call.stock_levels.clone(), call.is_urgent);
-            let QueuedCall { stock_levels, plans, .. } = call;
-            let after = self.window_after;
+            let (stock_levels, after) = (call.stock_levels, self.window_after);
             let call = send::UpdateCall { run: self.run, lane, pace, after, own_reads, stock_levels, plans };
             let context = self.context.clone();
             self.in_flight.spawn(async move {

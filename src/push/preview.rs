@@ -74,24 +74,18 @@ impl PushPreview {
             self.note_all(trip.changes(), &format!("held: {trip}"));
             held.extend(trip.changes().iter().copied());
         }
-        works.iter_mut().for_each(|work| self.plan_by_known_fact(work));
         for work in &mut works {
+            // A stale stock level is a read, and then planned by the known fact.
+            if work.step() == StockLevelStep::ReadFirst {
+                self.reads.push(work.stock_level.clone());
+            }
+            work.is_stale = false;
             if work.plan.completed_changes().any(|id| held.contains(&id)) {
                 work.plan.step = StockLevelStep::Nothing;
             }
             self.note_outcomes(work, &held);
         }
         self.add_batches(store, &works, settings.skus_per_call).await
-    }
-
-    /// Lists a stock level as a read if its fact is too old, and then plans it by the known fact.
-    fn plan_by_known_fact(&mut self, work: &mut PendingStockLevel) {
-        if work.plan.step == StockLevelStep::ReadFirst {
-            self.reads.push(work.stock_level.clone());
-            if work.projected_plan.step != StockLevelStep::ReadFirst {
-                work.plan = work.projected_plan.clone();
-            }
-        }
     }
 
     /// Lists the changes that need no call.

@@ -53,8 +53,8 @@ impl PushRun<'_> {
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for work in batch {
-            let is_read = work.plan.step == StockLevelStep::ReadFirst;
-            if !is_read && !matches!(work.plan.step, StockLevelStep::Write { .. }) {
+            let is_read = work.step() == StockLevelStep::ReadFirst;
+            if !is_read && !matches!(work.step(), StockLevelStep::Write { .. }) {
                 now.push(work);
                 continue;
             }

@@ -91,8 +91,6 @@ pub(super) struct PushPipeline {
     /// Stock levels that wait for others to share their read and their calls.
     pub(super) delayed_levels: BTreeSet<StockLevel>,
     pub(super) projected_backlog: brake::ProjectedBacklog,
-    /// Plans of new changes for the batch that follows, so that it need not load them again.
-    pub(super) new_plans: BTreeMap<StockLevel, PendingStockLevel>,
     /// True if the next call directly follows the read for it. That read was paced for both.
     pub(super) is_pace_paid: bool,
 }
@@ -100,8 +98,6 @@ pub(super) struct PushPipeline {
 #[derive(Debug)]
 pub(super) struct QueuedCall {
     pub(super) stock_levels: Vec<StockLevel>,
-    /// Their plans. Empty for a part of a refused call, which is planned at its send.
-    pub(super) plans: Vec<PendingStockLevel>,
     pub(super) is_urgent: bool,
     /// True if its stock levels failed in a shared call before.
     pub(super) is_separate: bool,
@@ -186,7 +182,6 @@ impl PushPipeline {
         self.reserved_levels.extend(stock_levels.iter().cloned());
         self.refused_parts.push_back(QueuedCall {
             stock_levels: stock_levels.to_vec(),
-            plans: Vec::new(),
             is_urgent: false,
             is_separate: true,
         });

@@ -49,7 +49,7 @@ pub(super) struct UpdateCall {
     pub(super) after: ChangeId,
     pub(super) own_reads: OwnReads,
     pub(super) stock_levels: Vec<StockLevel>,
-    /// Their plans; empty if they are planned at the send.
+    /// Their plans; those that are not here are made at the send.
     pub(super) plans: Vec<PendingStockLevel>,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn send_update(
     context.wait_until_claimable().await?;
     let mut permit = context.reserve_call(UPDATE_OPERATION, call.lane, call.pace).await?;
     let mut plans = std::mem::take(&mut call.plans);
-    let mut is_new = plans.is_empty() || !are_current(&context, &call, &plans);
+    let mut is_new = plans.len() < call.stock_levels.len() || !are_current(&context, &call, &plans);
     if is_new {
         plans = load_plans(&context, &call).await?;
         if needs_read(&plans)
@@ -214,13 +214,12 @@ async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<Pendi
 
 /// Returns true if a fact aged while the call waited for its reservation.
 fn needs_read(plans: &[PendingStockLevel]) -> bool {
-    plans.iter().any(|plan| plan.plan.step == StockLevelStep::ReadFirst)
+    plans.iter().any(|plan| plan.step() == StockLevelStep::ReadFirst)
 }
 
 impl QuantityEntry {
     fn from_level(work: PendingStockLevel) -> Option<Self> {
-        let (StockLevelStep::Write { from, to }, Some(product)) =
-            (work.plan.step, work.read_rows.row.product)
+        let (StockLevelStep::Write { from, to }, Some(product)) = (work.step(), work.read_rows.row.product)
         else {
             return None;
         };

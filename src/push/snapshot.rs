@@ -1,7 +1,7 @@
 //! Snapshot of the open changes and facts of stock levels, and the plans made from it.
 //!
-//! The plan is made for the batch. A call whose facts or changes moved before its send is planned again. `tallyd plan`
-//! shows the plan without sending.
+//! A stock level is planned once for each fact: when its changes come, and after each read of it. A call whose facts or
+//! changes moved before its send is planned again. `tallyd plan` shows the plan without sending.
 
 use super::snapshot_rows::{
     applied_after, awaited_products, awaits_fact, count_resolution, created_at, invalid_outcome, last_set,
@@ -48,10 +48,10 @@ pub(super) struct PendingStockLevel {
     pub(super) stock_level: StockLevel,
     /// Spelling that the platform is expected to have; the brakes count by it.
     pub(super) projected_sku: Sku,
-    /// Plan by the facts that are fresh.
+    /// Plan by the known fact, however old; the brakes judge by it.
     pub(super) plan: StockLevelPlan,
-    /// Plan as if the known facts were fresh; the brakes judge by it.
-    pub(super) projected_plan: StockLevelPlan,
+    /// True if the fact is too old for the plan.
+    pub(super) is_stale: bool,
     /// True if the brakes count the stock level: no kit, active, not missing.
     pub(super) is_counted: bool,
     pub(super) is_released: bool,
@@ -77,6 +77,11 @@ pub(super) struct PushSnapshot {
 }
 
 impl PendingStockLevel {
+    /// Returns what may be done now: the step of the plan, or a read before it.
+    pub(super) fn step(&self) -> StockLevelStep {
+        if self.is_stale { StockLevelStep::ReadFirst } else { self.plan.step }
+    }
+
     pub(super) fn quantity_update(&self, quantity: Quantity) -> QuantityUpdate {
         QuantityUpdate {
             sku: self.stock_level.sku.clone(),
@@ -216,20 +221,19 @@ impl<'a> SnapshotInputs<'a> {
             changes: &changes,
             policy: self.settings.policy_of(level.warehouse_id),
         };
-        let plan = plan_stock_level(&input);
-        let mut projected = plan.clone();
+        let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
+        let mut is_stale = false;
         if let (StockLevelKnowledge::Unread, Some(quantity), Some(own_delta)) =
             (&input.fact, row.quantity, row.own_delta)
         {
+            is_stale = changes.iter().any(|change| change.is_pending);
             input.fact = StockLevelKnowledge::Known(QuantityState { quantity, own_delta });
-            projected = plan_stock_level(&input);
         }
-        let pending = open.iter().filter(|change| change.state == ChangeState::Pending);
         let has = |reason: Reason| pending.clone().any(|change| change.has_reason(reason));
         Ok(Some(PendingStockLevel {
             projected_sku: row.sku.clone().unwrap_or_else(|| level.sku.clone()),
-            plan,
-            projected_plan: projected,
+            plan: plan_stock_level(&input),
+            is_stale,
             is_counted: row.is_active
                 && !row.is_missing
                 && !row.is_unlinked
@@ -284,17 +288,17 @@ impl<'a> SnapshotInputs<'a> {
         }
     }
 
-    /// Returns true if the fact of a planned write still serves it.
+    /// Returns true if the fact of a plan still serves it.
     pub(super) fn is_current(&self, work: &PendingStockLevel) -> bool {
         let (row, own) = (&work.read_rows.row, self.own_reads.get(&work.stock_level).copied());
-        match work.plan.step {
-            StockLevelStep::Write { from: Some(_), .. } => {
-                self.is_fresh(row.fact_moment, row.fact_exchange_id, own)
-            }
+        match work.step() {
+            StockLevelStep::ReadFirst => true,
             StockLevelStep::Write { from: None, .. } => {
                 self.is_fresh(row.requested_moment, row.requested_position, own)
             }
-            StockLevelStep::Nothing | StockLevelStep::Agreed(_) | StockLevelStep::ReadFirst => false,
+            StockLevelStep::Nothing | StockLevelStep::Agreed(_) | StockLevelStep::Write { .. } => {
+                self.is_fresh(row.fact_moment, row.fact_exchange_id, own)
+            }
         }
     }
 

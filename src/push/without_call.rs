@@ -9,7 +9,7 @@ use crate::model::{ChangeId, ExchangeId, StockLevel};
 use crate::outbox::{ChangeState, Reason};
 use crate::reconcile::{ChangeDecision, StockLevelStep};
 use crate::store::{ChangeOutcome, ClaimedChange, Durability};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl PushRun<'_> {
     /// Rejects changes whose body is invalid. A change that left the state pending in the meantime keeps its
@@ -81,6 +81,8 @@ impl PushRun<'_> {
         works: &[&PendingStockLevel],
         moves: OutcomesWithoutCall,
     ) -> Result<bool, JobError> {
+        let levels: BTreeSet<&StockLevel> = works.iter().map(|work| &work.stock_level).collect();
+        self.pipeline.projected_backlog.outdate(|level| levels.contains(level));
         let now = self.context.now();
         let mut write = self.context.store.begin_write(Durability::Full).await?;
         let seen: Vec<_> = works.iter().map(|work| &work.read_rows).collect();
@@ -94,7 +96,7 @@ impl PushRun<'_> {
             write.outbox_claim(*exchange, &claims, now).await?;
             applied += write.outbox_transition(ChangeState::Sending, &verdicts, now).await?;
         }
-        let agreed = works.iter().filter(|work| matches!(work.plan.step, StockLevelStep::Agreed(_)));
+        let agreed = works.iter().filter(|work| matches!(work.step(), StockLevelStep::Agreed(_)));
         let agreed =
             agreed.filter_map(|work| Some((work.read_rows.row.product?, work.stock_level.warehouse_id.0)));
         write.mismatch_close(&agreed.collect::<Vec<_>>()).await?;
@@ -133,9 +135,10 @@ impl OutcomesWithoutCall {
     /// yet supersedes nothing: if it were cancelled or refused, the adjusts before it would be lost.
     fn add_level(&mut self, work: &PendingStockLevel) -> bool {
         let before = self.len();
-        for decision in &work.plan.decisions {
+        let decisions = work.plan.decisions.iter().filter(|_| !work.is_stale);
+        for decision in decisions {
             let (id, verdict) = (decision.id, work.change_outcome(decision));
-            match (&decision.decision, &work.plan.step) {
+            match (&decision.decision, work.step()) {
                 (ChangeDecision::Completes { .. }, StockLevelStep::Agreed(quantity)) => {
                     let exchange = ExchangeId(work.read_rows.row.fact_exchange_id.unwrap_or(0));
                     let claim = ClaimedChange { id, written: Some(quantity.0) };
