@@ -9,8 +9,8 @@
 //! | 2xx of another shape, a read's status `Failure` or `Error` | `Transient` | `InDoubt` |
 //! | 429 with `Retry-After`; without it | `Throttled(Rate)`; `Throttled(Concurrency)` | as for a read |
 //! | 403 with `Retry-After` | `Throttled(BadRequests)` | as for a read |
-//! | 401, other 403 | `Refused` | `Refused` |
-//! | other 4xx except 408, 425 and 499, which leave open if the call took effect | `Rejected` | `Rejected` |
+//! | 401, 403 to a call without ids and SKUs | `Refused` | `Refused` |
+//! | other 403; other 4xx except 408, 425 and 499, which leave open if the call took effect | `Rejected` | `Rejected` |
 //! | all else: 1xx, 3xx, 5xx, 408, 425, 499, cut, too large, timeout | `Transient` | `InDoubt` |
 //!
 //! A 4xx whose body was cut is classified by its head, because the status alone proves that the call had no
@@ -27,16 +27,13 @@ pub(crate) enum Verdict {
     /// An answer with the expected outer shape. A write's answer may still
     /// refuse entries; its decoder reads them.
     Accepted,
-    /// A refusal of the content, which would be repeated. The call had no effect.
+    /// A refusal of the content, which would be repeated. The call had no effect. A 400 or a 403 may mean the key
+    /// instead (docs/rules.md 11).
     Rejected { status: u16 },
     /// The quota is used up. The call had no effect and is not counted against the caller.
     Throttled(ThrottleKind),
     /// The key was not accepted. The call had no effect.
-    Refused {
-        /// True if an id or a SKU of the path or the body may be at fault instead
-        /// of the key ([`Operation::carries_id`], docs/rules.md 11).
-        may_be_id: bool,
-    },
+    Refused,
     /// A read without a usable answer. It may be sent again.
     Transient,
     /// No byte of the request left. The call had no effect.
@@ -90,13 +87,19 @@ fn classify_refusal(
         (429, Some(wait)) => Verdict::Throttled(ThrottleKind::Rate { wait }),
         (429, None) => Verdict::Throttled(ThrottleKind::Concurrency),
         (403, Some(wait)) => Verdict::Throttled(ThrottleKind::BadRequests { wait }),
-        (403, None) => Verdict::Refused { may_be_id: operation.carries_id() },
-        (401, _) => Verdict::Refused { may_be_id: false },
+        (403, None) if carries_id(operation) => Verdict::Rejected { status },
+        (401, _) | (403, None) => Verdict::Refused,
         (407, _) => Verdict::NotSent,
         (408 | 425 | 499, _) => return None,
         (400..500, _) => Verdict::Rejected { status },
         _ => return None,
     })
+}
+
+/// Returns true if the path or the body names ids or SKUs. docs/interface.md, *Errors*, states a 403 for ids in paths,
+/// and a firewall may refuse any text.
+fn carries_id(operation: Operation) -> bool {
+    operation.method() != "GET" || operation.path().contains('{')
 }
 
 /// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h, because a date

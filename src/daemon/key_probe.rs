@@ -1,7 +1,7 @@
 //! The recovery from a refused key without a restart.
 //!
-//! While the key is refused, only probes are sent: one cheap call at growing intervals, and at once after the
-//! key files changed. A key not known to belong to the same account counts as refused until the list of
+//! While the key is refused, only probes are sent: one cheap call a minute, later at growing intervals, and at once
+//! after the key files changed. A key not known to belong to the same account counts as refused until the list of
 //! warehouses verifies it (docs/rules.md 13). Until then only probes use it; a call that already has its
 //! reservation goes out with the old key.
 
@@ -37,8 +37,6 @@ pub(super) struct KeyProbe {
 }
 
 struct RefusalState {
-    delays: RetryDelays,
-    probe_at: Instant,
     read_at: Instant,
     /// The probe in progress. The loop does not wait for it, because it can take a call's time-out.
     probing: Option<JoinHandle<Result<bool, StoreError>>>,
@@ -57,9 +55,7 @@ impl KeyProbe {
             return;
         }
         warn_of_copied_keys(&self.source);
-        let (mut delays, now) = (RetryDelays::key_probe(), Instant::now());
-        let probe_at = now + delays.next().unwrap_or(RETRY_PAUSE);
-        self.refusal = Some(RefusalState { delays, probe_at, read_at: now + RETRY_PAUSE, probing: None });
+        self.refusal = Some(RefusalState { read_at: Instant::now() + RETRY_PAUSE, probing: None });
     }
 
     pub(super) async fn replace_source(
@@ -70,20 +66,19 @@ impl KeyProbe {
         self.source = source;
         if self.read_changed_keys(context).await? && context.limiter.is_refused() {
             self.start_probing();
-            self.refusal.iter_mut().for_each(|refused| refused.probe_at = Instant::now());
         }
         Ok(())
     }
 
     pub(super) fn next_check_at(&self) -> Option<Instant> {
-        self.refusal.as_ref().map(|refused| refused.read_at.min(refused.probe_at))
+        self.refusal.as_ref().map(|refused| refused.read_at)
     }
 
     /// Reads the key files and starts a probe, if either is due. Returns true if a probe has restored the key.
     pub(super) async fn check_due(&mut self, context: &JobContext) -> Result<bool, StoreError> {
         let Some(refused) = &mut self.refusal else { return Ok(false) };
         let now = Instant::now();
-        if now < refused.read_at && now < refused.probe_at {
+        if now < refused.read_at {
             return Ok(false);
         }
         refused.read_at = now + RETRY_PAUSE;
@@ -91,18 +86,16 @@ impl KeyProbe {
             let works = super::join_result(probe.await).transpose()?.unwrap_or(false);
             if works {
                 self.mark_restored(context);
-            } else if context.key_proofs.is_unanswered() {
-                refused.delays = RetryDelays::key_probe();
-                refused.probe_at = now + refused.delays.next().unwrap_or(RETRY_PAUSE);
             }
             return Ok(works);
         }
         if refused.probing.is_some() {
             return Ok(false);
         }
-        let is_new = self.read_changed_keys(context).await?;
-        if let Some(refused) = self.refusal.as_mut().filter(|refused| is_new || now >= refused.probe_at) {
-            refused.probe_at = now + refused.delays.next().unwrap_or(RETRY_PAUSE);
+        self.read_changed_keys(context).await?;
+        let probe_at = context.key.next_probe_at(RetryDelays::KEY_PROBES_APART);
+        let is_due = probe_at.is_none_or(|at| at <= context.moment());
+        if let Some(refused) = self.refusal.as_mut().filter(|_| is_due) {
             let mut context = context.clone();
             if let Some(trial) = &self.trial {
                 context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
@@ -153,7 +146,7 @@ impl KeyProbe {
             transport.use_keys(&read);
             self.trial = None;
         } else {
-            context.limiter.refuse_key("the key changed: checking for the same account");
+            context.limiter.refuse_key();
             if is_new {
                 self.trial = Some(Arc::new(read));
             }
@@ -162,7 +155,7 @@ impl KeyProbe {
             // The result of a probe with old keys is recorded, but does not lift the refusal. A refusal of them may be
             // known before its run has ended.
             self.refusal.iter_mut().for_each(|refused| refused.probing = None);
-            context.key_proofs.forget_refusal();
+            context.key.forget();
         }
         Ok(is_new)
     }
@@ -186,7 +179,7 @@ pub(super) async fn alone_until_tried<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
-    let tried = timeout(RetryDelays::KEY_PROBES_APART, context.key_proofs.wait_until_tried());
+    let tried = timeout(RetryDelays::KEY_PROBES_APART, context.key.wait_until_tried());
     let turn = turn.lock().await;
     tokio::select! {
         biased;

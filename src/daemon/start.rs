@@ -12,7 +12,7 @@ use super::{boot_id, settings, systemd};
 use crate::client::{Client, HttpTransport, Transport, run_aside};
 use crate::config::Config;
 use crate::exec::JobContext;
-use crate::limiter::{HoldReason, Limiter, LimiterState, PersistedState};
+use crate::limiter::{Limiter, LimiterState, PersistedState};
 use crate::model::time::DAY;
 use crate::model::{Clock, counted};
 use crate::notify::{NoticeTopic, tell_occurrence};
@@ -44,7 +44,8 @@ struct OpenedDatabase {
     session_id: i64,
     heartbeat: LeaderHeartbeat,
     /// Reason for which the platform refused the key of the leader before; `None` if it did not.
-    refusal: Option<String>,
+    /// True if another host led before.
+    stood_by: bool,
 }
 
 impl Daemon {
@@ -97,12 +98,14 @@ impl Daemon {
                 break opened;
             }
         };
-        let OpenedDatabase { store, limiter, session_id, heartbeat, refusal } = opened;
+        let OpenedDatabase { store, limiter, session_id, heartbeat, stood_by } = opened;
         let (client, settings) =
             (Client::new(transport, Arc::clone(&clock)), settings::job_settings(&config));
         let context = JobContext::new(store, client, limiter, Arc::clone(&clock), session_id, settings);
         let daemon = Self { context, config, transport: keyed, heartbeat, _lock: lock };
-        daemon.keep_refusal(refusal).await?;
+        if stood_by {
+            daemon.keep_refusal().await?;
+        }
         let verified = loop {
             let attempt = daemon.account_identity().verify_binding(&daemon.context).await;
             let doing = "store the account of the database";
@@ -114,7 +117,7 @@ impl Daemon {
             Ok(()) => {}
             // If the account could not be checked, only probes are sent.
             Err(StartError::Unverified(why)) => {
-                daemon.context.limiter.refuse_key(&why);
+                daemon.context.limiter.refuse_key();
                 tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
             }
             Err(error) => {
@@ -126,15 +129,14 @@ impl Daemon {
     }
 
     /// Refuses the key as the leader before did, if it is the same key: only probes are sent until one succeeds.
-    async fn keep_refusal(&self, refusal: Option<String>) -> Result<(), StartError> {
-        if let Some(why) = refusal
-            && self.account_identity().is_bound(&self.context).await?
-        {
-            self.context.limiter.refuse_key(&why);
+    async fn keep_refusal(&self) -> Result<(), StartError> {
+        let context = &self.context;
+        if context.store.key_is_refused().await? && self.account_identity().is_bound(context).await? {
+            context.limiter.refuse_key();
             tracing::error!(
                 event = event::AUTH_REFUSED,
-                "the platform refused the key of the leader before, which is that of this host: {why}; nothing is sent \
-                 until a probe succeeds; put the right key into its file on each host"
+                "the platform refused the key of the leader before, which is that of this host; nothing is sent until a \
+                 probe succeeds; put the right key into its file on each host"
             );
         }
         Ok(())
@@ -154,7 +156,7 @@ impl Daemon {
     pub fn probe_key(&self) -> impl Future<Output = Result<bool, StartError>> + Send + use<> {
         let (context, account) = (self.context.clone(), self.account_identity());
         async move {
-            context.key_proofs.forget_refusal();
+            context.key.forget();
             let works = key_probe::probe_in_run(context.clone(), Some(account)).await?;
             if works {
                 context.limiter.lift_refusal();
@@ -293,7 +295,7 @@ async fn open_database(
     let is_sign = !config.database.moves_between_hosts && lead.is_none();
     let restored = store.rollback_sign(host.as_deref().filter(|_| is_sign)).await?;
     let looks = lead.as_ref().map(|lead| &lead.looks);
-    let (limiter, refusal) = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
+    let limiter = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
     let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
     let may_wait = |error: &StoreError| options.retries_forever && error.is_refusal();
     let session_id = loop {
@@ -302,9 +304,8 @@ async fn open_database(
             break id;
         }
     };
-    // A start of its own tries the key with its first call.
-    let refusal = refusal.filter(|_| lead.as_ref().is_some_and(|lead| lead.stood_by));
-    Ok(OpenedDatabase { store, limiter, session_id, heartbeat, refusal })
+    let stood_by = lead.is_some_and(|lead| lead.stood_by);
+    Ok(OpenedDatabase { store, limiter, session_id, heartbeat, stood_by })
 }
 
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
@@ -367,13 +368,13 @@ async fn begin_session(
 }
 
 /// Restores the limiter from the journal. If the database went back in time, its newest calls are unknown.
-/// The known calls then count as just answered, as after a reboot. Also returns the reason of a refused key.
+/// The known calls then count as just answered, as after a reboot.
 async fn restore_limiter(
     store: &Store,
     config: &Config,
     clock: &Arc<dyn Clock>,
     (has_lost_calls, looks): (bool, Option<&Looks>),
-) -> Result<(Limiter, Option<String>), StoreError> {
+) -> Result<Limiter, StoreError> {
     let limits = config.limits.clone();
     let (now, moment) = (clock.now(), clock.moment());
     let looks = looks.filter(|_| !has_lost_calls);
@@ -382,8 +383,6 @@ async fn restore_limiter(
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let stored = store.limiter_state().await?;
     let limiter_state = stored.map_or_else(LimiterState::default, |text| parse_limiter_state(&text));
-    let refusal = limiter_state.holds.iter().find(|hold| hold.reason == HoldReason::RefusedKey);
-    let refusal = refusal.map(|hold| hold.why.clone());
     let persisted = PersistedState {
         reservations: past_reservations(&used, &boot_id, looks, moment),
         bad_requests: bad_requests
@@ -392,8 +391,7 @@ async fn restore_limiter(
             .collect(),
         limiter_state,
     };
-    // Whether a refused key was replaced is known with the account.
-    Ok((Limiter::new(limits, Arc::clone(clock), persisted), refusal))
+    Ok(Limiter::new(limits, Arc::clone(clock), persisted))
 }
 
 fn parse_limiter_state(text: &str) -> LimiterState {

@@ -73,7 +73,11 @@ impl JobContext {
                 "it was refused before, and no probe has succeeded since".into(),
             ));
         }
-        self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
+        tokio::select! {
+            biased;
+            () = self.wait_for_stop() => Err(JobError::Stopped),
+            permit = self.limiter.acquire(operation, lane, pace) => Ok(permit),
+        }
     }
 
     /// Returns the begin of an exchange, which is recorded before its request is sent.
@@ -104,7 +108,7 @@ impl JobContext {
         let check = self.store.is_shared().then(|| self.lateness_check(sent_moment));
         let reply = self.client.send(request, check).await;
         let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
-        self.key_proofs.note_answer(reply.verdict);
+        self.note_key(&reply, answered_moment);
         let limiter_events = permit.complete_call(limiter_outcome(&reply));
         limiter_events.iter().for_each(log_limiter_event);
         AnsweredExchange {
@@ -238,23 +242,19 @@ impl JobContext {
         }
     }
 
-    /// Marks the key as refused and returns the error.
-    pub(crate) fn key_refused(&self, reply: &CallReply) -> JobError {
-        self.key_refused_by(reply.operation, reply.status, reply_message(reply))
-    }
-
-    /// Marks the key as refused and returns the error, without an answer at hand.
-    pub(super) fn key_refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
-        // No effect if the verdict has informed the limiter already.
-        self.limiter.refuse_key(&why);
-        tracing::error!(
-            event = event::AUTH_REFUSED,
-            operation = operation.as_str(),
-            http_status = status,
-            "the platform refuses the key: {why}; nothing is sent until a probe succeeds; put the right \
-             key into its file"
-        );
-        JobError::KeyRefused(why)
+    /// Records what the answer says of the key. Once it is refused, nothing but probes is sent.
+    fn note_key(&self, reply: &CallReply, answered: Moment) {
+        self.key.note_answer(reply, answered);
+        if reply.verdict == Verdict::Refused && self.limiter.refuse_key() {
+            tracing::error!(
+                event = event::AUTH_REFUSED,
+                operation = reply.operation.as_str(),
+                http_status = reply.status,
+                "the platform refuses the key: {}; nothing is sent until a probe succeeds; put the right key into its \
+                 file",
+                reply_message(reply)
+            );
+        }
     }
 }
 
@@ -271,10 +271,9 @@ fn limiter_outcome(reply: &CallReply) -> QuotaOutcome {
         Verdict::Rejected { status: 400 } => QuotaOutcome::BadRequest,
         Verdict::NotSent => QuotaOutcome::NotSent,
         Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => QuotaOutcome::TimedOut,
-        Verdict::Refused { may_be_id: false } => QuotaOutcome::RefusedKey,
         Verdict::Accepted
         | Verdict::Rejected { .. }
-        | Verdict::Refused { may_be_id: true }
+        | Verdict::Refused
         | Verdict::Transient
         | Verdict::InDoubt => QuotaOutcome::Answered,
     }
@@ -285,28 +284,24 @@ fn journal_outcome(verdict: Verdict) -> ExchangeOutcome {
         Verdict::Accepted => ExchangeOutcome::Accepted,
         Verdict::Rejected { .. } => ExchangeOutcome::Rejected,
         Verdict::Throttled(_) => ExchangeOutcome::Throttled,
-        Verdict::Refused { .. } => ExchangeOutcome::Refused,
+        Verdict::Refused => ExchangeOutcome::Refused,
         Verdict::Transient => ExchangeOutcome::Transient,
         Verdict::NotSent => ExchangeOutcome::NotSent,
         Verdict::InDoubt => ExchangeOutcome::InDoubt,
     }
 }
 
-/// Logs a change of the account's budget. [`JobContext::key_refused_by`] logs a refused key, and the probe its end.
+/// Logs a change of the account's budget.
 fn log_limiter_event(limiter_event: &LimiterEvent) {
     match limiter_event {
-        LimiterEvent::HoldStarted(hold) if hold.scope == HoldScope::Key => {}
-        LimiterEvent::RefusalLifted => {}
         LimiterEvent::HoldStarted(hold) => {
             let (reason, hold_ms) = (hold.reason.as_str(), hold.duration_ms);
             let duration = hold_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000)));
-            let (scope, why) = (scope_text(hold.scope), &hold.why);
-            tracing::warn!(
-                event = event::QUOTA_HOLD,
-                reason,
-                hold_ms,
-                "{scope} waits{duration}: {reason} {why}"
-            );
+            let scope = match hold.scope {
+                HoldScope::Account => "the whole account".into(),
+                HoldScope::Slots(operation) => operation.to_string(),
+            };
+            tracing::warn!(event = event::QUOTA_HOLD, reason, hold_ms, "{scope} waits{duration}: {reason}");
         }
         LimiterEvent::LimitReduced { permille, limit, reservations: held } => tracing::warn!(
             event = event::QUOTA_SHARE,
@@ -334,13 +329,5 @@ fn log_limiter_event(limiter_event: &LimiterEvent) {
             event = event::BAD_REQUESTS,
             "the platform throttles this account for bad requests: only reads are sent until {until}"
         ),
-    }
-}
-
-fn scope_text(scope: HoldScope) -> String {
-    match scope {
-        HoldScope::Account => "the whole account".into(),
-        HoldScope::Key => "all calls except the probe".into(),
-        HoldScope::Judged(operation) | HoldScope::Slots(operation) => operation.to_string(),
     }
 }

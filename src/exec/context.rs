@@ -1,7 +1,7 @@
 //! Shared dependencies of all jobs, and their settings.
 
 use super::claim_gate::ClaimGate;
-use super::key_proofs::KeyProofs;
+use super::key_probe::KeyRecord;
 use super::start_budget::StartBudget;
 use crate::client::Client;
 use crate::limiter::Limiter;
@@ -32,7 +32,7 @@ pub struct JobContext {
     pub session_id: i64,
     /// Claim gate, closed while an answer cannot be committed.
     pub(crate) claim_gate: ClaimGate,
-    pub(crate) key_proofs: KeyProofs,
+    pub(crate) key: KeyRecord,
     settings: Arc<RwLock<Arc<JobSettings>>>,
     stopping: CancellationToken,
     /// Notification of new changes for a running push.
@@ -126,7 +126,7 @@ impl JobContext {
             clock,
             session_id,
             claim_gate: ClaimGate::default(),
-            key_proofs: KeyProofs::default(),
+            key: KeyRecord::default(),
             settings: Arc::new(RwLock::new(Arc::new(settings))),
             stopping: CancellationToken::new(),
             change_notifier: watch::Sender::default(),
@@ -166,7 +166,6 @@ impl JobContext {
 
     /// Stops the jobs: waits for reservations and pauses between attempts end at once.
     pub fn stop_jobs(&self) {
-        self.limiter.close();
         self.stopping.cancel();
     }
 

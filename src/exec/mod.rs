@@ -11,7 +11,7 @@
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
 //! | `commit_retry`, `claim_gate` | commits of answers while the database fails |
 //! | `reads`, `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
-//! | `quarantine`, `key_probe`, `key_proofs` | entries that fail, a refused key |
+//! | `quarantine`, `key_probe` | entries that fail, a refused key |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
 
 pub(crate) mod balances;
@@ -23,7 +23,6 @@ mod commit_retry;
 mod context;
 mod error;
 pub(crate) mod key_probe;
-mod key_proofs;
 pub(crate) mod kits;
 pub(crate) mod lists;
 pub(crate) mod pager;

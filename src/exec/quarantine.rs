@@ -5,6 +5,7 @@
 //! of its own with growing delays. The first success ends the quarantine. All other quarantined entries of
 //! the operation are then due at once, because the platform may have caused several failures.
 
+use super::call::reply_message;
 use super::{JobContext, JobError};
 use crate::client::{CallReply, Verdict};
 use crate::model::{Operation, RunId, Timestamp};
@@ -146,11 +147,11 @@ impl JobContext {
         match reply.verdict {
             Verdict::Throttled(_) => Ok(FailureCause::Throttled),
             Verdict::NotSent => Ok(FailureCause::Unsent),
-            Verdict::Refused { may_be_id: false } => Err(self.key_refused(reply)),
-            Verdict::Refused { may_be_id: true } => match Box::pin(super::probe_key(self, run)).await?.key {
+            Verdict::Refused => Err(JobError::KeyRefused(reply_message(reply))),
+            Verdict::Rejected { status: 403 } => match Box::pin(super::probe_key(self, run)).await?.key {
                 KeyState::Works => Ok(FailureCause::Entry),
                 KeyState::NotKnown => Ok(FailureCause::Unsent),
-                KeyState::Refused => Err(self.key_refused(reply)),
+                KeyState::Refused => Err(JobError::KeyRefused(reply_message(reply))),
             },
             Verdict::Accepted | Verdict::Rejected { .. } | Verdict::Transient | Verdict::InDoubt => {
                 Ok(FailureCause::Entry)

@@ -111,16 +111,10 @@ impl JobContext {
     ) -> Result<(), JobError> {
         let cause = self.classify_failure(run, reply).await?;
         let (what, why) = (what.to_owned(), reply_message(reply));
-        match reply.verdict {
-            Verdict::Rejected { .. } | Verdict::Refused { .. } if cause == FailureCause::Entry => {
-                Err(JobError::Rejected { what, why })
-            }
-            Verdict::Rejected { .. } | Verdict::Refused { .. } => Err(JobError::GivenUp { what, why }),
-            Verdict::Accepted
-            | Verdict::Throttled(_)
-            | Verdict::Transient
-            | Verdict::NotSent
-            | Verdict::InDoubt => Ok(()),
+        match (reply.verdict, cause) {
+            (Verdict::Rejected { .. }, FailureCause::Entry) => Err(JobError::Rejected { what, why }),
+            (Verdict::Rejected { .. }, _) => Err(JobError::GivenUp { what, why }),
+            _ => Ok(()),
         }
     }
 }

@@ -37,7 +37,6 @@ pub(super) struct Admission {
     pub(super) queue: CallQueue,
     /// Granted calls whose callers have not yet fetched the grant.
     pub(super) granted: BTreeMap<TicketId, CallGrant>,
-    closed: bool,
     /// The oldest waiter at the last run of the loop, and the wait that it was given.
     last_wait: Option<(TicketId, AdmissionWait)>,
 }
@@ -52,14 +51,6 @@ pub(super) struct CallGrant {
 }
 
 type NextGrant = Result<(TicketId, CallGrant), AdmissionWait>;
-
-#[derive(Debug)]
-pub(super) enum NextStep {
-    Granted(CallGrant),
-    /// The call must wait for its notification, and the oldest waiter at most until the time in the wait.
-    Wait(AdmissionWait),
-    Closed,
-}
 
 impl Admission {
     pub(super) fn new(settings: LimiterSettings) -> Self {
@@ -76,23 +67,18 @@ impl Admission {
             kept_reservations: 0,
             queue: CallQueue::default(),
             granted: BTreeMap::new(),
-            closed: false,
             last_wait: None,
         }
     }
 
-    pub(super) fn check_ticket(&mut self, ticket: TicketId, now: Moment) -> NextStep {
+    /// Returns the grant of a waiting call. Otherwise the call must wait for its notification, and the oldest waiter at
+    /// most until the time in the wait.
+    pub(super) fn check_ticket(&mut self, ticket: TicketId, now: Moment) -> Result<CallGrant, AdmissionWait> {
         self.run_admission(Some(ticket), now);
-        if self.closed {
-            return NextStep::Closed;
-        }
-        if let Some(grant) = self.granted.remove(&ticket) {
-            return NextStep::Granted(grant);
-        }
-        match self.last_wait {
-            Some((oldest, wait)) if oldest == ticket => NextStep::Wait(wait),
-            _ => NextStep::Wait(AdmissionWait::Event),
-        }
+        self.granted.remove(&ticket).ok_or(match self.last_wait {
+            Some((oldest, wait)) if oldest == ticket => wait,
+            _ => AdmissionWait::Event,
+        })
     }
 
     /// Removes a call that was cancelled while it waited. A grant that was not fetched is given back.
@@ -121,16 +107,8 @@ impl Admission {
         operation.and(self.holds.check_lane(grant.lane, now)).is_ok()
     }
 
-    pub(super) fn close(&mut self) {
-        self.closed = true;
-        self.queue.notify_all();
-    }
-
     /// Grants every call that may be sent, in turn, and updates the oldest waiter's timer.
     pub(super) fn run_admission(&mut self, origin: Option<TicketId>, now: Moment) {
-        if self.closed {
-            return;
-        }
         self.remove_expired(now);
         let wait = loop {
             match self.next_grant(now) {

@@ -21,10 +21,6 @@ pub(crate) enum QuotaOutcome {
     /// 403 with `Retry-After`: the account waits for that time, and the bad-request
     /// budget is exhausted for a day.
     BadRequestThrottled(Duration),
-    /// 403 without `Retry-After`: the key is refused at once, unless an id or a SKU of the call may be at
-    /// fault instead (docs/rules.md 11). The caller then reports with
-    /// [`refuse_key`](super::Limiter::refuse_key).
-    RefusedKey,
     /// Proved not sent. The reservation lasts nevertheless, so the quota bounds even a loop without backoff
     /// in an outage.
     NotSent,
@@ -42,9 +38,6 @@ pub(crate) enum LimiterEvent {
     LimitReduced { permille: u32, limit: u32, reservations: u32 },
     /// The adaptive limit is back at the configured part (`quota.share`).
     LimitRecovered,
-    /// The key was refused until shortly before this answer
-    /// ([`Limiter::lift_refusal`](super::Limiter::lift_refusal)).
-    RefusalLifted,
     /// The answers of 400 in 24 h reached the soft threshold: bulk pushes stop.
     SoftThreshold { count: u32 },
     /// The answers of 400 reached the hard threshold: every operation that was answered 400 stops.
@@ -72,10 +65,6 @@ impl Admission {
         if self.adaptive_limit.take_recovered(now.moment) {
             events.push(LimiterEvent::LimitRecovered);
         }
-        // A call given up is recorded without its events.
-        if outcome != QuotaOutcome::TimedOut && self.holds.take_lifted() {
-            events.push(LimiterEvent::RefusalLifted);
-        }
         self.run_admission(None, now.moment);
         events
     }
@@ -85,8 +74,7 @@ impl Admission {
         if outcome == QuotaOutcome::TimedOut {
             self.slots.add_lingering(grant.operation, now);
         }
-        let admitted =
-            matches!(outcome, QuotaOutcome::Answered | QuotaOutcome::BadRequest | QuotaOutcome::RefusedKey);
+        let admitted = matches!(outcome, QuotaOutcome::Answered | QuotaOutcome::BadRequest);
         if admitted {
             self.lockout = Lockout::default();
             self.refused_since = self.refused_since.filter(|since| grant.granted_at <= *since);
@@ -136,12 +124,6 @@ impl Admission {
                 self.refused_since = Some(at);
                 let until = now.to_timestamp(self.bad_requests.mark_exhausted(at));
                 events.push(LimiterEvent::BudgetExhausted { until });
-            }
-            QuotaOutcome::RefusedKey if operation.carries_id() => {}
-            QuotaOutcome::RefusedKey => {
-                let is_new =
-                    self.holds.hold(HoldScope::Key, &format!("the platform refused {operation}"), at);
-                events.extend(self.hold_event(is_new, HoldScope::Key, now));
             }
         }
         events

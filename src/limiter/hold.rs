@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum HoldScope {
     Account,
-    /// Every call outside the probe lane.
-    Key,
-    /// Every call of an operation that is being judged.
-    Judged(#[serde(with = "operation_name")] Operation),
     /// Every call of an operation whose slots other software uses too.
     Slots(#[serde(with = "operation_name")] Operation),
 }
@@ -28,10 +24,6 @@ code_enum! {
         Concurrency = "concurrency",
         /// 429 without `Retry-After` on several operations in a row: the account is locked out.
         Blocked = "blocked",
-        /// 403: the platform does not accept the key.
-        RefusedKey = "refused_key",
-        /// A judging call is to show if the operation or the key is at fault (docs/rules.md 11).
-        Judging = "judging",
     }
 }
 
@@ -40,8 +32,6 @@ code_enum! {
 pub struct Hold {
     pub scope: HoldScope,
     pub reason: HoldReason,
-    /// Text for an operator; empty if the reason suffices.
-    pub why: String,
     pub since: Timestamp,
     /// Duration from `since`, in milliseconds; `None` if the hold ends by an event.
     pub duration_ms: Option<u64>,
@@ -68,9 +58,9 @@ mod tests {
 
     #[test]
     fn a_hold_survives_being_written_down() {
-        for scope in [HoldScope::Account, HoldScope::Key, HoldScope::Slots(Operation::WorkQueue)] {
-            let (reason, since) = (HoldReason::Judging, Timestamp(7));
-            let hold = Hold { scope, reason, why: "a 400".into(), since, duration_ms: Some(30_000) };
+        for scope in [HoldScope::Account, HoldScope::Slots(Operation::WorkQueue)] {
+            let (reason, since) = (HoldReason::Concurrency, Timestamp(7));
+            let hold = Hold { scope, reason, since, duration_ms: Some(30_000) };
             let text = serde_json::to_string(&hold).unwrap();
             assert_eq!(serde_json::from_str::<Hold>(&text).unwrap(), hold, "{text}");
         }

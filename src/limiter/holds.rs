@@ -6,8 +6,7 @@
 //! | 403 with `Retry-After` | the account | after that time; then [`super::bad_requests`] applies |
 //! | 429 without it | the operation | when one of its calls completes; with none in flight after 1 to 30 s |
 //! | several operations refused so | the account | after 5 s, doubling to 5 min ([`super::lockout`]) |
-//! | a refused key | all but the probe lane | when it is lifted |
-//! | an operation being judged | the operation | when it is released |
+//! | a refused key | all but the probe lane | when a probe has shown that the key works |
 //!
 //! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
 //! end, also over a restart.
@@ -28,14 +27,14 @@ const SHARED_SLOTS_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duratio
 #[derive(Debug, Default)]
 pub(super) struct ActiveHolds {
     holds: BTreeMap<HoldScope, ActiveHold>,
-    /// True from the end of a refusal until it is reported.
-    is_lifted: bool,
+    /// The platform does not accept the key: only calls of the probe lane go. Not stored, because the journal has the
+    /// answer that refused it.
+    pub(super) is_key_refused: bool,
 }
 
 #[derive(Clone, Debug)]
 struct ActiveHold {
     reason: HoldReason,
-    why: String,
     since: Moment,
     /// `None`: the hold ends by an event; that of slots when one of our calls completes.
     wait: Option<Duration>,
@@ -44,8 +43,8 @@ struct ActiveHold {
 }
 
 impl ActiveHold {
-    fn new(reason: HoldReason, why: &str, since: Moment, wait: Option<Duration>) -> Self {
-        Self { reason, why: why.to_owned(), since, wait, waits: 0 }
+    fn new(reason: HoldReason, since: Moment, wait: Option<Duration>) -> Self {
+        Self { reason, since, wait, waits: 0 }
     }
 
     fn end_moment(&self) -> Option<Moment> {
@@ -56,7 +55,7 @@ impl ActiveHold {
 impl ActiveHolds {
     /// Sets a wait for the whole account. Returns false if a hold that ends later is in force already.
     pub(super) fn hold_account(&mut self, reason: HoldReason, wait: Duration, now: Moment) -> bool {
-        let ordered = ActiveHold::new(reason, "", now, Some(wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1)));
+        let ordered = ActiveHold::new(reason, now, Some(wait.clamp(ORDERED_WAIT.0, ORDERED_WAIT.1)));
         let before = self.holds.get(&HoldScope::Account);
         let longer = before.is_none_or(|before| before.end_moment() < ordered.end_moment());
         if longer {
@@ -83,7 +82,7 @@ impl ActiveHolds {
         if is_known {
             return false;
         }
-        let mut next = ActiveHold::new(HoldReason::Concurrency, "", now, None);
+        let mut next = ActiveHold::new(HoldReason::Concurrency, now, None);
         next.waits = before.map_or(0, |held| held.waits);
         if others == 0 {
             let wait = SHARED_SLOTS_WAIT.0.saturating_mul(1 << next.waits.min(5)).min(SHARED_SLOTS_WAIT.1);
@@ -102,37 +101,14 @@ impl ActiveHolds {
         }
     }
 
-    /// Sets a hold that ends by [`release`](Self::release): of all lanes but the probe lane, or of an operation.
-    /// Returns false if it is in force already.
-    pub(super) fn hold(&mut self, scope: HoldScope, why: &str, now: Moment) -> bool {
-        let is_new = !self.holds.contains_key(&scope);
-        let reason = if scope == HoldScope::Key { HoldReason::RefusedKey } else { HoldReason::Judging };
-        self.holds.entry(scope).or_insert_with(|| ActiveHold::new(reason, why, now, None));
-        is_new
-    }
-
-    pub(super) fn release(&mut self, scope: HoldScope) -> bool {
-        let was_held = self.holds.remove(&scope).is_some();
-        self.is_lifted |= was_held && scope == HoldScope::Key;
-        was_held
-    }
-
-    pub(super) fn take_lifted(&mut self) -> bool {
-        std::mem::take(&mut self.is_lifted)
-    }
-
     /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.
     pub(super) fn lift_order(&mut self, now: Moment) -> Option<HoldReason> {
         let lifted = self.holds.remove(&HoldScope::Account)?;
         (lifted.end_moment() > Some(now)).then_some(lifted.reason)
     }
 
-    pub(super) fn is_refused(&self) -> bool {
-        self.holds.contains_key(&HoldScope::Key)
-    }
-
     pub(super) fn check_lane(&self, lane: Lane, now: Moment) -> Result<(), AdmissionWait> {
-        if self.is_refused() && lane != Lane::Probe {
+        if self.is_key_refused && lane != Lane::Probe {
             return Err(AdmissionWait::Event);
         }
         match self.holds.get(&HoldScope::Account).and_then(ActiveHold::end_moment) {
@@ -147,9 +123,6 @@ impl ActiveHolds {
         in_flight: u32,
         now: Moment,
     ) -> Result<(), AdmissionWait> {
-        if self.holds.contains_key(&HoldScope::Judged(operation)) {
-            return Err(AdmissionWait::Event);
-        }
         let Some(held) = self.holds.get(&HoldScope::Slots(operation)) else { return Ok(()) };
         match held.end_moment() {
             Some(end) if end > now => Err(AdmissionWait::Until(end)),
@@ -159,30 +132,27 @@ impl ActiveHolds {
         }
     }
 
-    /// Returns the holds in force: the account first, then the key, then operations.
+    /// Returns the holds in force: the account first, then operations.
     pub(super) fn active_holds(&self, now: DualInstant) -> Vec<Hold> {
         let active =
             self.holds.iter().filter(|(_, hold)| hold.end_moment().is_none_or(|end| end > now.moment));
         let shown = active.map(|(scope, hold)| Hold {
             scope: *scope,
             reason: hold.reason,
-            why: hold.why.clone(),
             since: now.to_timestamp(hold.since),
             duration_ms: hold.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         });
         shown.collect()
     }
 
-    /// Restores the waits of an earlier run, each with its original end. What ends by an event began with a call or a
-    /// key of that run: the next answer reports that the key is not refused.
+    /// Restores the waits of an earlier run, each with its original end. What ends by an event began in that run.
     pub(super) fn from_persisted(stored: &[Hold], now: DualInstant) -> Self {
         let waits = stored.iter().filter_map(|hold| {
             let wait = Duration::from_millis(hold.duration_ms?);
-            let active = ActiveHold::new(hold.reason, &hold.why, now.past_moment(hold.since), Some(wait));
+            let active = ActiveHold::new(hold.reason, now.past_moment(hold.since), Some(wait));
             Some((hold.scope, active))
         });
-        let is_lifted = stored.iter().any(|hold| hold.scope == HoldScope::Key);
-        Self { holds: waits.collect(), is_lifted }
+        Self { holds: waits.collect(), is_key_refused: false }
     }
 }
 
@@ -280,47 +250,31 @@ mod tests {
 
     #[test]
     fn a_refused_key_lets_only_the_probe_through_until_it_is_lifted() {
-        let mut holds = ActiveHolds::default();
-        assert!(holds.hold(HoldScope::Key, "403", second(0)));
-        assert!(!holds.hold(HoldScope::Key, "403 again", second(1)));
+        let mut holds = ActiveHolds { is_key_refused: true, ..ActiveHolds::default() };
         for lane in Lane::ALL.iter().copied() {
             let is_probe = lane == Lane::Probe;
             assert_eq!(holds.check_lane(lane, second(9_999)).is_ok(), is_probe, "{lane}");
         }
-        assert!(holds.release(HoldScope::Key));
-        assert!(!holds.is_refused());
+        holds.is_key_refused = false;
         assert_eq!(holds.check_lane(Lane::Poll, second(9_999)), Ok(()));
-    }
-
-    #[test]
-    fn an_operation_to_be_judged_waits_for_its_release_alone() {
-        let mut holds = ActiveHolds::default();
-        assert!(holds.hold(HoldScope::Judged(PUSH), "a whole-call 400", second(0)));
-        assert_eq!(holds.check_operation(PUSH, 0, second(9_999)), Err(AdmissionWait::Event));
-        assert_eq!(holds.check_operation(READ, 0, second(0)), Ok(()));
-        assert!(holds.release(HoldScope::Judged(PUSH)));
-        assert!(!holds.release(HoldScope::Judged(PUSH)));
-        assert_eq!(holds.check_operation(PUSH, 0, second(0)), Ok(()));
     }
 
     #[test]
     fn after_a_restart_every_wait_keeps_its_own_end_and_nothing_waits_for_an_event_of_before() {
         let mut holds = ActiveHolds::default();
         holds.hold_account(HoldReason::BadRequests, seconds(600), second(0));
-        holds.hold(HoldScope::Key, "403", second(1));
-        holds.hold(HoldScope::Judged(PUSH), "a 400", second(2));
+        holds.is_key_refused = true;
+        holds.hold_shared_operation(PUSH, 1, second(2), second(2));
         holds.hold_shared_operation(READ, 0, second(3), second(3));
         let stored = holds.active_holds(now(3_000));
         let scopes: Vec<_> = stored.iter().map(|hold| hold.scope).collect();
-        let operations = [HoldScope::Judged(PUSH), HoldScope::Slots(READ)];
-        assert_eq!(scopes, [&[HoldScope::Account, HoldScope::Key][..], &operations].concat());
+        assert_eq!(scopes, [HoldScope::Account, HoldScope::Slots(PUSH), HoldScope::Slots(READ)]);
 
-        let mut restored = ActiveHolds::from_persisted(&stored, now(300_000));
-        assert_eq!(restored.active_holds(now(3_000)), [stored[0].clone(), stored[3].clone()]);
+        let restored = ActiveHolds::from_persisted(&stored, now(300_000));
+        assert_eq!(restored.active_holds(now(3_000)), [stored[0].clone(), stored[2].clone()]);
         assert_eq!(restored.check_lane(Lane::Probe, second(300)), Err(AdmissionWait::Until(second(600))));
         assert_eq!(restored.check_lane(Lane::Poll, second(600)), Ok(()));
-        assert_eq!(restored.check_operation(PUSH, 0, second(300)), Ok(()));
-        assert!(restored.take_lifted(), "the next answer stores that the key is not refused");
+        assert_eq!(restored.check_operation(PUSH, 1, second(300)), Ok(()));
         assert_eq!(restored.active_holds(now(600_000)), [], "what is over is not shown");
     }
 

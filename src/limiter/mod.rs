@@ -54,7 +54,7 @@ pub use settings::LimiterSettings;
 pub(crate) use window::QUOTA_WINDOW;
 
 use crate::model::{Clock, Lane, Moment, Operation};
-use admission::{Admission, NextStep};
+use admission::Admission;
 use holds::ActiveHolds;
 use instant::{AdmissionWait, DualInstant};
 use queue::Waiter;
@@ -69,11 +69,6 @@ pub(crate) enum PacePayment {
     /// its lane that have not paid.
     Paid,
 }
-
-/// Error of a closed limiter: no new call may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the call was not sent because the program is draining; it may be made again after the next start")]
-pub(crate) struct LimiterClosed;
 
 /// Handle to the quota of the account. Clones share one state. A process has one limiter for each account.
 #[derive(Clone)]
@@ -108,12 +103,7 @@ impl Limiter {
 
     /// Waits for its turn, a reservation, the pace, a slot and the end of every hold. Cancel-safe: dropping
     /// the future leaves the queue and reserves nothing.
-    pub(crate) async fn acquire(
-        &self,
-        operation: Operation,
-        lane: Lane,
-        pace: PacePayment,
-    ) -> Result<Permit, LimiterClosed> {
+    pub(crate) async fn acquire(&self, operation: Operation, lane: Lane, pace: PacePayment) -> Permit {
         let waiter = self.shared.lock_admission().queue.add_call(operation, lane, pace);
         let ticket = QueueTicket { shared: &self.shared, waiter };
         loop {
@@ -122,16 +112,10 @@ impl Limiter {
             };
             let (next, now) = self.shared.with_admission(check);
             match next {
-                NextStep::Granted(grant) => return Ok(Permit::new(Arc::clone(&self.shared), grant)),
-                NextStep::Closed => return Err(LimiterClosed),
-                NextStep::Wait(wait) => ticket.sleep_until_wake(wait, now).await,
+                Ok(grant) => return Permit::new(Arc::clone(&self.shared), grant),
+                Err(wait) => ticket.sleep_until_wake(wait, now).await,
             }
         }
-    }
-
-    /// Closes the limiter: waiting and new calls fail with [`LimiterClosed`]. Granted permits stay valid.
-    pub(crate) fn close(&self) {
-        self.shared.lock_admission().close();
     }
 
     /// Applies other settings. Calls in flight or in the window stay counted.
@@ -142,30 +126,14 @@ impl Limiter {
         });
     }
 
-    /// Holds an operation until it is [released](Self::release_operation), while one call shows if the
-    /// operation or the key is at fault (docs/rules.md 11). `why` is text for an operator. Returns false if
-    /// it is held already.
-    pub fn hold_operation(&self, operation: Operation, why: &str) -> bool {
-        let scope = HoldScope::Judged(operation);
-        self.shared.with_admission(|admission, now| admission.holds.hold(scope, why, now.moment))
+    /// Holds all lanes but the probe lane, because the platform does not accept the key. Returns false if the key is
+    /// refused already.
+    pub fn refuse_key(&self) -> bool {
+        !std::mem::replace(&mut self.shared.lock_admission().holds.is_key_refused, true)
     }
 
-    /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns
-    /// false if it was not held.
-    pub fn release_operation(&self, operation: Operation) -> bool {
-        self.end_hold(|holds, _| holds.release(HoldScope::Judged(operation)))
-    }
-
-    /// Holds all lanes but the probe lane, because the platform does not accept the key. `why` is text for an
-    /// operator and contains no secret. Returns false if the key is refused already.
-    pub fn refuse_key(&self, why: &str) -> bool {
-        self.shared.with_admission(|admission, now| admission.holds.hold(HoldScope::Key, why, now.moment))
-    }
-
-    /// Ends the hold for a refused key. Returns false if the key was not refused. The next answer reports
-    /// [`LimiterEvent::RefusalLifted`], so that the stored state has no hold either.
-    pub(crate) fn lift_refusal(&self) -> bool {
-        self.end_hold(|holds, _| holds.release(HoldScope::Key))
+    pub(crate) fn lift_refusal(&self) {
+        self.end_hold(|holds, _| holds.is_key_refused = false);
     }
 
     /// Ends the wait ordered for the account, by an operator's decision. Returns its
@@ -183,7 +151,7 @@ impl Limiter {
     }
 
     pub fn is_refused(&self) -> bool {
-        self.shared.lock_admission().holds.is_refused()
+        self.shared.lock_admission().holds.is_key_refused
     }
 
     /// Returns the state for the next start; only [`PersistedState::limiter_state`] must be stored.

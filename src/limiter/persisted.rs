@@ -125,8 +125,8 @@ impl LimiterState {
         let holds = self.holds.iter().filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
             let what = match hold.scope {
-                HoldScope::Account | HoldScope::Key => "account".to_owned(),
-                HoldScope::Judged(operation) | HoldScope::Slots(operation) => operation.to_string(),
+                HoldScope::Account => "account".to_owned(),
+                HoldScope::Slots(operation) => operation.to_string(),
             };
             (until > now).then_some(EndingHold { what, reason: hold.reason, since: hold.since, until })
         });
@@ -169,7 +169,7 @@ mod tests {
     fn hold(ago_s: u64, duration_ms: Option<u64>) -> Hold {
         let (scope, reason) = (HoldScope::Account, HoldReason::BadRequests);
         let since = NOW.minus(Duration::from_secs(ago_s));
-        Hold { scope, reason, why: String::new(), since, duration_ms }
+        Hold { scope, reason, since, duration_ms }
     }
 
     #[test]

@@ -121,10 +121,6 @@ impl CallQueue {
     pub(super) fn oldest_waiter(&self) -> Option<&Waiter> {
         self.lanes.iter().flatten().min_by_key(|waiting| waiting.ticket_id)
     }
-
-    pub(super) fn notify_all(&self) {
-        self.lanes.iter().flatten().for_each(|waiting| waiting.notify.notify_one());
-    }
 }
 
 fn count_in_a_row(before: u32, others_wait: bool) -> u32 {

@@ -35,7 +35,10 @@ impl Admission {
             held,
             bulk_waiting: self.queue.waiting_count(Lane::Push) + self.queue.waiting_count(Lane::Poll),
             holds: self.holds.active_holds(now),
-            free_for_bulk: self.settings.bulk_limit(limit).saturating_sub(held),
+            free_for_bulk: match self.holds.is_key_refused {
+                true => 0,
+                false => self.settings.bulk_limit(limit).saturating_sub(held),
+            },
         }
     }
 }

@@ -33,7 +33,7 @@ fn small_limits(calls_per_minute: u32, reserved_calls: u32) -> LimiterSettings {
 /// Returns the permit if it is granted without waiting.
 async fn at_once(limiter: &Limiter, operation: Operation, lane: Lane) -> Option<Permit> {
     let acquired = timeout(Duration::ZERO, limiter.acquire(operation, lane, PacePayment::Paid)).await;
-    acquired.ok().map(|permit| permit.unwrap())
+    acquired.ok()
 }
 
 /// Returns an operator's permit, which must be granted without waiting.
@@ -44,19 +44,15 @@ async fn urgent(limiter: &Limiter, operation: Operation) -> Permit {
 /// Waits for a permit, gives it back, and returns the length of the wait.
 async fn length_of_wait(limiter: &Limiter, operation: Operation, lane: Lane) -> Duration {
     let start = Instant::now();
-    limiter.acquire(operation, lane, PacePayment::Paced).await.unwrap().return_unused();
+    limiter.acquire(operation, lane, PacePayment::Paced).await.return_unused();
     start.elapsed()
 }
 
 /// Spawns a caller that waits for a permit and gives it back. Returns once it waits or has ended.
-async fn spawn_caller(
-    limiter: &Limiter,
-    operation: Operation,
-    lane: Lane,
-) -> JoinHandle<Result<(), LimiterClosed>> {
+async fn spawn_caller(limiter: &Limiter, operation: Operation, lane: Lane) -> JoinHandle<()> {
     let limiter = limiter.clone();
     let caller = tokio::spawn(async move {
-        limiter.acquire(operation, lane, PacePayment::Paced).await.map(Permit::return_unused)
+        limiter.acquire(operation, lane, PacePayment::Paced).await.return_unused();
     });
     run_until_idle().await;
     caller

@@ -30,23 +30,16 @@ impl RetryDelays {
         Self::doubling_from(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }
 
-    /// Returns delays between probes of a refused key: [`Self::KEY_PROBES_APART`], growing to 15 min.
-    ///
-    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
-    pub(crate) fn key_probe() -> Self {
-        Self::doubling_from(Self::KEY_PROBES_APART, Duration::from_secs(15 * 60))
-    }
-
     /// Returns delays between failed runs of `push`: 1 s, growing to 30 s. They equal the waits of
     /// `limiter/holds.rs` after a 429 without `Retry-After` and without calls in flight (docs/rules.md 19).
     pub fn push_retry() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(30))
     }
 
-    /// Returns delays between probes while a refusal cannot be classified: 1 s, growing to 5 min.
+    /// Returns delays between probes of the key: 1 s, growing to 5 min.
     ///
     /// Each refused call costs a bad request of the day, and so does a probe that is answered 400.
-    pub(crate) fn refusal_probe() -> Self {
+    pub(crate) fn key_probe() -> Self {
         Self::doubling_from(Duration::from_secs(1), Duration::from_secs(5 * 60))
     }
 

@@ -65,16 +65,6 @@ operations! {
     WorkQueue = "GET" "/api/Company/WorkQueue" Read,
 }
 
-impl Operation {
-    /// Returns true if the path or the body names ids or SKUs.
-    ///
-    /// A 403 may then concern an id instead of the key. docs/interface.md, *Errors*, states it for ids in
-    /// paths, and a firewall may refuse any text.
-    pub(crate) fn carries_id(self) -> bool {
-        self.method() != "GET" || self.path().contains('{')
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -189,16 +189,12 @@ async fn end_call(
         Verdict::Throttled(_) => Ok(CallEnd::Throttled),
         Verdict::NotSent => Ok(CallEnd::NotSent(why.clone())),
         Verdict::Rejected { status } => Ok(CallEnd::Rejected { status, why: why.clone() }),
-        // The refusal may mean an id or a SKU of path or body, so the sender of the call judges the key.
-        Verdict::Refused { may_be_id: true } => {
-            Ok(CallEnd::Rejected { status: answer.reply.status.unwrap_or(403), why: why.clone() })
-        }
-        Verdict::Refused { may_be_id: false } => Err(()),
+        Verdict::Refused => Err(JobError::KeyRefused(why.clone())),
     };
     let moves =
         outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));
     complete_call(context, answer, &Unaccepted { moves, had_no_effect: true }).await?;
-    end.map_err(|()| context.key_refused(&answer.reply))
+    end
 }
 
 /// Commits that the outcome is unknown.

@@ -1,10 +1,9 @@
 //! End of a call with changes, for all kinds: what it means for the entries, and one judgement of a refusal
 //! (docs/rules.md 11).
 //!
-//! A 400, and a 403 to a path that names an id, may mean the content or the key, so the key is judged first.
-//! The operation is held meanwhile. Once the key is proved, the content of a call with one entry is rejected;
-//! the entries of a larger call are sent again apart. Any other refusal proves nothing against a change, but
-//! counts as a failure of its entries.
+//! A 400 or a 403 may mean the content or the key, so the key is judged first. Quantity updates wait meanwhile. Once
+//! the key is proved, a 400 rejects the content of a call with one entry; the entries of a larger call are sent
+//! again apart. Any other refusal proves nothing against a change, but counts as a failure of its entries.
 
 use super::claim::{CallEnd, finish_pending, store_wait_reasons};
 use super::summary::PushSummary;
@@ -82,31 +81,23 @@ impl SentCall<'_> {
 
     async fn judge_refusal(&self, status: u16, why: String) -> Result<SentEffect, JobError> {
         let (context, operation) = (self.context, self.answer.reply.operation);
-        // No notice if another call holds the operation already: one judgement serves both calls.
-        context.limiter.hold_operation(operation, &format!("{operation} was answered {status}"));
-        let judged = key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await;
-        if let Ok(RefusalCause::NotKnown(unknown)) = &judged {
-            self.note_unknown_key(&why, unknown).await?;
+        if operation == Operation::UpdateQuantityOnHand {
+            context.key.hold_updates();
         }
-        context.limiter.release_operation(operation);
-        let may_be_content = status == 400 || operation.path().contains('{');
-        match judged? {
-            RefusalCause::Refused => Err(context.key_refused(&self.answer.reply)),
-            RefusalCause::NotKnown(unknown) => Ok(SentEffect::None(Some(unknown))),
-            RefusalCause::Content | RefusalCause::Unproved if !may_be_content => {
-                self.count_failure(why).await
+        match key_probe::judge_refusal(context, self.run, self.answer.sent_moment).await? {
+            RefusalCause::Refused => Err(JobError::KeyRefused(why)),
+            RefusalCause::NotKnown(unknown) => {
+                self.note_unknown_key(&why, &unknown).await?;
+                Ok(SentEffect::None(Some(unknown)))
             }
+            RefusalCause::Content | RefusalCause::Unproved if status == 403 => self.count_failure(why).await,
             RefusalCause::Content if self.names.len() == 1 => self.reject(&why).await,
             RefusalCause::Content | RefusalCause::Unproved => Ok(SentEffect::Refused { failure: None }),
         }
     }
 
-    /// Notes at the changes that the state of the key is unknown. All quantity updates then wait until a probe
-    /// shows it.
+    /// Notes at the changes that the state of the key is unknown.
     async fn note_unknown_key(&self, why: &str, unknown: &str) -> Result<(), JobError> {
-        if self.answer.reply.operation == Operation::UpdateQuantityOnHand {
-            self.context.key_proofs.hold_updates(unknown, self.context.moment());
-        }
         let detail = format!(
             "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
              the key is probed with growing delays, and then the change is sent"

@@ -81,7 +81,7 @@ pub(super) async fn send_update(
             plans.into_iter().filter_map(QuantityEntry::from_level).collect()
         };
         // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
-        if entries.is_empty() || !permit.may_send() || context.key_proofs.update_hold().is_some() {
+        if entries.is_empty() || !permit.may_send() || context.key.holds_updates() {
             permit.return_unused();
             return Ok(UpdateOutcome::NotMade);
         }

@@ -57,7 +57,7 @@ impl PushRun<'_> {
 
     /// Returns true if quantities may be sent. The first step of a drain ends a hold of the updates.
     fn may_drain(&self) -> bool {
-        let is_held = || !self.pipeline.is_new() && self.context.key_proofs.update_hold().is_some();
+        let is_held = || !self.pipeline.is_new() && self.context.key.holds_updates();
         self.drain_error.is_none() && !self.is_cut_off && !is_held()
     }
 

@@ -12,8 +12,6 @@ pub(crate) struct CallReply {
     /// Class of the outcome. Callers decide on this field alone.
     pub(crate) verdict: Verdict,
     pub status: Option<u16>,
-    /// The `Retry-After` header as received; the verdict holds its meaning.
-    pub retry_after: Option<String>,
     /// The body as UTF-8 text, usually JSON; empty unless it came whole.
     pub body: Vec<u8>,
     /// Message for an operator, unless the call was accepted; at most 300 characters.
@@ -30,11 +28,11 @@ impl CallReply {
         let outcome = outcome.map(|answer| PlatformResponse { body: utf8_text(answer.body), ..answer });
         let verdict = classify_outcome(operation, &outcome, now);
         let message = (verdict != Verdict::Accepted).then(|| message::describe_failure(operation, &outcome));
-        let (status, retry_after, body, failure) = match outcome {
-            Ok(answer) => (Some(answer.status), answer.retry_after, answer.body, None),
-            Err(failure) => (failure.status, failure.retry_after, Vec::new(), Some(failure.kind)),
+        let (status, body, failure) = match outcome {
+            Ok(answer) => (Some(answer.status), answer.body, None),
+            Err(failure) => (failure.status, Vec::new(), Some(failure.kind)),
         };
-        Self { operation, verdict, status, retry_after, body, message, failure }
+        Self { operation, verdict, status, body, message, failure }
     }
 
     /// Returns true if a smaller page may succeed: a read that ended with 413,

@@ -23,9 +23,9 @@ fn a_status_means_the_same_for_reads_and_writes_where_it_proves_that_nothing_was
     let seconds = Duration::from_secs;
     let cases = [
         (400, None, Verdict::Rejected { status: 400 }),
-        (401, None, Verdict::Refused { may_be_id: false }),
-        (401, Some("5"), Verdict::Refused { may_be_id: false }),
-        (403, None, Verdict::Refused { may_be_id: true }),
+        (401, None, Verdict::Refused),
+        (401, Some("5"), Verdict::Refused),
+        (403, None, Verdict::Rejected { status: 403 }),
         (403, Some("90"), Verdict::Throttled(ThrottleKind::BadRequests { wait: seconds(90) })),
         (404, None, Verdict::Rejected { status: 404 }),
         (405, None, Verdict::Rejected { status: 405 }),
@@ -85,7 +85,7 @@ fn a_head_that_refuses_decides_although_its_body_was_cut() {
     let verdict = |status| classify_outcome(CreateShipments, &cut(status), NOW);
     assert_eq!(verdict(400), Verdict::Rejected { status: 400 });
     assert_eq!(verdict(429), Verdict::Throttled(ThrottleKind::Concurrency));
-    assert_eq!(verdict(403), Verdict::Refused { may_be_id: true });
+    assert_eq!(verdict(403), Verdict::Rejected { status: 403 });
 }
 
 #[test]
@@ -93,7 +93,10 @@ fn a_403_may_mean_the_content_wherever_the_call_has_any() {
     let refused = answer(403, None, r#"{"Message":"Invalid StorefrontId"}"#);
     let without = [TopSelling, ListWarehouses, ListSuppliers, ListStorefronts, BusinessHealth, WorkQueue];
     for operation in Operation::ALL {
-        let expected = Verdict::Refused { may_be_id: !without.contains(operation) };
+        let expected = match without.contains(operation) {
+            true => Verdict::Refused,
+            false => Verdict::Rejected { status: 403 },
+        };
         assert_eq!(classify_outcome(*operation, &refused, NOW), expected, "{operation}");
     }
     assert_eq!(

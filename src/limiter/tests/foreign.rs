@@ -69,15 +69,15 @@ async fn run_backlog(platform: ForeignPlatform, for_s: u64) -> Arc<ForeignWorld>
         let (operation, lane) =
             [(PUSH, Lane::Push), (READ, Lane::Push), (Operation::GetOrderLineItems, Lane::Poll)][n % 3];
         workers.spawn(async move {
-            while let Ok(permit) = limiter.acquire(operation, lane, PacePayment::Paced).await {
+            loop {
+                let permit = limiter.acquire(operation, lane, PacePayment::Paced).await;
                 let outcome = world.answer_call().await;
                 drop(permit.complete_call(outcome));
             }
         });
     }
     sleep(seconds(for_s)).await;
-    limiter.close();
-    workers.join_all().await;
+    workers.shutdown().await;
     world
 }
 

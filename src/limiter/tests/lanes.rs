@@ -26,7 +26,7 @@ async fn longest_wait(lanes: &[Lane]) -> Duration {
         callers.spawn(async move {
             loop {
                 let begun = Instant::now();
-                let Ok(permit) = limiter.acquire(operation, lane, PacePayment::Paced).await else { return };
+                let permit = limiter.acquire(operation, lane, PacePayment::Paced).await;
                 if lane == last {
                     let longest = &mut *longest.lock().unwrap();
                     *longest = (*longest).max(begun.elapsed());
@@ -37,8 +37,7 @@ async fn longest_wait(lanes: &[Lane]) -> Duration {
         });
     }
     sleep(seconds(2 * 3600)).await;
-    limiter.close();
-    callers.join_all().await;
+    callers.shutdown().await;
     Arc::into_inner(longest).unwrap().into_inner().unwrap()
 }
 

@@ -74,35 +74,16 @@ async fn bad_requests_stop_the_pushes_at_the_soft_line_and_what_answered_them_at
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
     let limiter = limiter(LimiterSettings::default());
-    let with_id = urgent(&limiter, Operation::KitComponents).await;
-    assert_eq!(with_id.complete_call(QuotaOutcome::RefusedKey), [], "the id may be at fault");
-    assert!(!limiter.is_refused());
-
-    let events = urgent(&limiter, Operation::WorkQueue).await.complete_call(QuotaOutcome::RefusedKey);
-    let [LimiterEvent::HoldStarted(hold)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(hold.scope, HoldScope::Key);
-    assert!(limiter.is_refused() && !limiter.refuse_key("again"));
+    assert!(limiter.refuse_key());
+    assert!(limiter.is_refused() && !limiter.refuse_key(), "it is refused already");
     assert!(must_wait(&limiter, READ, Lane::Operator).await);
     assert!(!must_wait(&limiter, READ, Lane::Probe).await);
-    assert!(limiter.lift_refusal());
-    assert!(!must_wait(&limiter, READ, Lane::Operator).await);
-    // The stored state still refuses the key, until the next answer is stored.
-    let events = urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered);
-    assert_eq!(events, [LimiterEvent::RefusalLifted]);
-    assert_eq!(limiter.persisted_state().limiter_state.holds, []);
-    assert_eq!(urgent(&limiter, READ).await.complete_call(QuotaOutcome::Answered), [], "reported once");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_operation_to_be_judged_waits_alone_and_wakes_at_its_release() {
-    let limiter = limiter(LimiterSettings::default());
-    assert!(limiter.hold_operation(PUSH, "a whole-call 400"));
     let waiting = spawn_caller(&limiter, PUSH, Lane::Push).await;
     assert!(!waiting.is_finished());
-    assert!(!must_wait(&limiter, READ, Lane::Push).await);
-    assert!(limiter.release_operation(PUSH));
+    limiter.lift_refusal();
     run_until_idle().await;
-    assert!(waiting.is_finished());
+    assert!(waiting.is_finished(), "the end of the refusal wakes it");
+    assert!(!must_wait(&limiter, READ, Lane::Operator).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,11 +206,11 @@ async fn a_rising_adaptive_limit_wakes_calls_that_wait_for_a_reservation() {
     let limiter = limiter(small_limits(100, 0));
     drop(urgent(&limiter, READ).await.complete_call(QuotaOutcome::RateThrottled(seconds(1))));
     let start = Instant::now();
-    let first = limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap();
+    let first = limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await;
     assert_eq!(first.complete_call(QuotaOutcome::Answered), [], "alone; its reservation stays in use");
     let mut under_way = Vec::new();
     for _ in 0..74 {
-        under_way.push(limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await.unwrap());
+        under_way.push(limiter.acquire(READ, Lane::Operator, PacePayment::Paced).await);
     }
     assert_eq!(start.elapsed(), seconds(60), "75 are left, one more each minute");
 }
@@ -242,7 +223,7 @@ async fn what_fell_due_while_the_machine_was_suspended_goes_within_a_minute_of_i
     let start = Instant::now();
     let waiting = spawn_caller(&limiter, READ, Lane::Operator).await;
     clock.suspend(3_600_000);
-    assert_eq!(waiting.await.unwrap(), Ok(()));
+    waiting.await.unwrap();
     assert_eq!(start.elapsed(), QUOTA_WINDOW);
 }
 
@@ -255,7 +236,7 @@ async fn where_calls_go_one_by_one_a_kept_reservation_does_not_stop_the_read() {
         sleep(seconds(1)).await;
         assert!(must_wait(&limiter, READ, Lane::Operator).await, "{refusal:?}: the write may be sent");
         let read = write.keep_while(limiter.acquire(READ, Lane::Push, PacePayment::Paid));
-        let read = timeout(seconds(60), read).await.expect("the read goes").unwrap();
+        let read = timeout(seconds(60), read).await.expect("the read goes");
         assert!(must_wait(&limiter, READ, Lane::Operator).await, "{refusal:?}: one by one");
         drop(read.complete_call(QuotaOutcome::Answered));
         assert!(!must_wait(&limiter, READ, Lane::Operator).await, "{refusal:?}: it was admitted");

@@ -136,7 +136,6 @@ impl CallWorld {
             else {
                 continue;
             };
-            let Ok(permit) = permit else { return };
             self.make_call(operation, permit).await;
         }
     }

@@ -1,6 +1,6 @@
 //! Rows for `status` and `stock`.
 
-use crate::model::{Operation, Timestamp};
+use crate::model::Timestamp;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::mirror::tracked_skus::LISTING_PAGE;
 use crate::store::{Result, Store};
@@ -123,14 +123,11 @@ impl Store {
 
     /// Returns true if the platform refused the key at the last call whose answer tells.
     ///
-    /// A failure or a throttle does not, nor a 403 that may mean the content ([`Operation::carries_id`]).
+    /// A failure or a throttle does not, nor a 403 that may mean the content (`client/verdict.rs`).
     pub(crate) async fn key_is_refused(&self) -> Result<bool> {
-        let sql = "SELECT verdict = 'refused' FROM exchange WHERE verdict IN ('accepted', 'rejected') \
-                   OR verdict = 'refused' AND (status = 401 OR operation NOT IN (SELECT atom FROM json_each($1))) \
-                   ORDER BY id DESC LIMIT 1";
-        let with_ids = Operation::ALL.iter().filter(|operation| operation.carries_id());
-        let with_ids: Vec<&str> = with_ids.map(|operation| operation.as_str()).collect();
-        let last: Vec<bool> = self.fetch_column(sql, (json_rows(&with_ids),), "read the last call").await?;
+        let sql = "SELECT verdict = 'refused' FROM exchange WHERE verdict IN ('accepted', 'refused') \
+                   OR verdict = 'rejected' AND status <> 403 ORDER BY id DESC LIMIT 1";
+        let last: Vec<bool> = self.fetch_column(sql, (), "read the last call").await?;
         Ok(last == [true])
     }
 }

@@ -56,8 +56,8 @@ fn cannot(title: &'static str, why: &'static str, verdict: Verdict, read: fn(&Ca
 const MAIN: WarehouseId = WarehouseId(5101);
 const SECOND: WarehouseId = WarehouseId(5102);
 const REJECTED: Verdict = Verdict::Rejected { status: 400 };
-const KEY_REFUSED: Verdict = Verdict::Refused { may_be_id: false };
-const ID_REFUSED: Verdict = Verdict::Refused { may_be_id: true };
+const KEY_REFUSED: Verdict = Verdict::Refused;
+const ID_REFUSED: Verdict = Verdict::Rejected { status: 403 };
 const LINES_ALWAYS_NAMED: &str = "the client always names lines and quantities";
 const KEYS_ALWAYS_SENT: &str = "the client always sends both keys";
 

@@ -13,8 +13,8 @@
 use super::explorer::Machine;
 use super::shown::{renamed, without};
 use crate::limiter::{
-    Limiter, LimiterClosed, LimiterSettings, LimiterState, PacePayment, PastReservation, Permit,
-    PersistedState, QuotaOutcome,
+    Limiter, LimiterSettings, LimiterState, PacePayment, PastReservation, Permit, PersistedState,
+    QuotaOutcome,
 };
 use crate::model::time::SleepFuture;
 use crate::model::{Clock, Lane, Moment, Operation, Timestamp};
@@ -187,7 +187,7 @@ struct Claimed {
     is_given_up: bool,
 }
 
-type Asking = Pin<Box<dyn Future<Output = Result<Permit, LimiterClosed>>>>;
+type Asking = Pin<Box<dyn Future<Output = Permit>>>;
 
 struct Caller {
     lane: Lane,
@@ -390,7 +390,7 @@ impl<'a> World<'a> {
             flag.0.store(false, Ordering::Relaxed);
             let waker = Waker::from(Arc::clone(flag));
             if let Poll::Ready(granted) = asking.as_mut().poll(&mut Context::from_waker(&waker)) {
-                caller.permit = Some(granted.expect("nobody closes the limiter"));
+                caller.permit = Some(granted);
                 (caller.asking, caller.phase) = (None, Phase::Granted);
                 self.judge_grant(at)?;
                 if !self.rules.dawdles {

@@ -114,7 +114,7 @@ fn places() {
             for _ in 0..10_000 {
                 let permit =
                     limiter.acquire(Operation::GetProductBalances, Lane::Operator, PacePayment::Paid).await;
-                permit.unwrap().return_unused();
+                permit.return_unused();
             }
         });
     });

@@ -216,7 +216,7 @@ async fn a_403_on_an_id_beside_a_probe_that_answers_nothing_blames_neither() {
 #[tokio::test]
 async fn a_refusal_is_lifted_by_a_well_formed_answer_alone() {
     let (dock, sick) = Sick::dock().await;
-    dock.daemon().context().limiter.refuse_key("a 403");
+    dock.daemon().context().limiter.refuse_key();
     for instead in &NOT_KNOWN {
         sick.answers(Operation::WorkQueue, instead);
         assert!(!dock.daemon().probe_key().await.unwrap(), "{instead:?}");
