@@ -11,39 +11,30 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-#[derive(Debug)]
-pub(crate) enum BalancesOutcome {
-    Recorded {
-        recorded: BalancesRecorded,
-        /// True if the answer lacks the only SKU that the platform is known to have. It then shows nothing and proves
-        /// nothing.
-        lacks_only_known: bool,
-    },
-    /// None of so many known SKUs came. The answer decides nothing and is not applied.
-    NoneKnown(u64),
-}
-
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 1).
+///
+/// # Errors
+/// [`JobError::Implausible`] if none of several requested SKUs came and one of them is known. Nothing is applied then.
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
     requested: &[Sku],
-) -> Result<BalancesOutcome, JobError> {
+) -> Result<BalancesRecorded, JobError> {
     if record_if_unchanged(context, answer, requested).await? {
-        let recorded = BalancesRecorded::default();
-        return Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: false });
+        return Ok(BalancesRecorded::default());
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    let (known, others) = match decoded.parked.is_empty() && lacks_all(requested, &decoded) {
-        true => context.store.product_known_count(requested).await?,
-        false => (0, false),
-    };
-    if brake::is_emptied_answer(known, 0) && (known > 1 || others) {
-        context.exchange_end_ignored(answer).await?;
-        return Ok(BalancesOutcome::NoneKnown(known));
+    if requested.len() > 1 && decoded.parked.is_empty() && lacks_all(requested, &decoded) {
+        let known = context.store.product_known_count(requested).await?;
+        if brake::is_emptied_answer(known, 0) {
+            context.exchange_end_ignored(answer).await?;
+            return Err(JobError::Implausible(format!(
+                "the platform returned none of {known} known SKUs; nothing was changed; \
+                 check that the account is the right one: tallyd check --online"
+            )));
+        }
     }
-    let recorded = store_balances(context, answer, requested, decoded).await?;
-    Ok(BalancesOutcome::Recorded { recorded, lacks_only_known: known > 0 })
+    store_balances(context, answer, requested, decoded).await
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

@@ -35,8 +35,8 @@ use crate::store::{ChangeOutcome, Durability};
 use std::time::Duration;
 
 /// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and asked for again
-/// with growing delays. Three reads decide a spelling that the platform does not return: the second and the third
-/// hold other SKUs too.
+/// with growing delays. Two reads decide a spelling that the platform does not return, if another product has its case
+/// key.
 const READS_MAX: u8 = 3;
 /// Time for which a pipeline takes in new changes of programs. Then it completes what it has and ends, however
 /// many arrive: creates, product updates and lists wait for its end. Operators' changes are always taken in.
@@ -67,7 +67,7 @@ impl PushRun<'_> {
         let may_read = !self.pipeline.is_part_in_flight
             && self.pipeline.failed_pages.not_before().is_none_or(|at| at <= self.context.moment());
         if let Some(part) = may_read.then(|| self.pipeline.failed_pages.take()).flatten() {
-            self.begin_read(part, Vec::new(), true);
+            self.begin_read(part, true);
         }
         self.start_calls();
         Ok(())
@@ -227,7 +227,7 @@ impl PushRun<'_> {
         // sooner.
         let stale: Vec<&PendingStockLevel> =
             stale.into_iter().filter(|work| work.is_urgent || !urgent).collect();
-        let (skus, witnesses) = page_to_read(&self.context.store, &stale, self.levels_in_time()).await?;
+        let skus = page_to_read(&stale, self.levels_in_time());
         if skus.is_empty() {
             return Ok(());
         }
@@ -235,12 +235,12 @@ impl PushRun<'_> {
             *self.read_counts.entry(work.stock_level.clone()).or_default() += 1;
             self.pipeline.reserve_read(work);
         }
-        self.begin_read(skus.into_iter().collect(), witnesses, false);
+        self.begin_read(skus.into_iter().collect(), false);
         Ok(())
     }
 
     /// Starts to read SKUs: a page, or a part of a failed one.
-    fn begin_read(&mut self, skus: Vec<Sku>, witnesses: Vec<Sku>, is_part: bool) {
+    fn begin_read(&mut self, skus: Vec<Sku>, is_part: bool) {
         let mut levels = self.pipeline.reading.iter();
         let is_urgent = levels.any(|(level, is_urgent)| *is_urgent && skus.contains(&level.sku));
         self.pipeline.reads_in_flight += 1;
@@ -249,7 +249,7 @@ impl PushRun<'_> {
         let lane = if is_urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
         self.in_flight.spawn(async move {
-            let page = read_page(ReadOrigin { context: &context, run, lane }, &skus, witnesses).await?;
+            let page = read_page(ReadOrigin { context: &context, run, lane }, &skus).await?;
             Ok(FinishedCall::Read { skus, page, is_urgent, is_part })
         });
     }

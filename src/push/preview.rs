@@ -85,7 +85,7 @@ impl PushPreview {
             }
             self.note_outcomes(work, &held);
         }
-        self.add_batches(store, &works, settings.skus_per_call).await
+        self.add_batches(&works, settings.skus_per_call)
     }
 
     /// Lists the changes that need no call.
@@ -108,12 +108,7 @@ impl PushPreview {
 
     /// Adds the batches of the push in their order, each with its read and its calls. For a slow platform the
     /// push may use smaller pages than these.
-    async fn add_batches(
-        &mut self,
-        store: &Store,
-        works: &[PendingStockLevel],
-        skus_per_call: usize,
-    ) -> Result<(), JobError> {
+    fn add_batches(&mut self, works: &[PendingStockLevel], skus_per_call: usize) -> Result<(), JobError> {
         let by_level: BTreeMap<&StockLevel, &PendingStockLevel> =
             works.iter().map(|work| (&work.stock_level, work)).collect();
         let mut unread: BTreeSet<StockLevel> = self.reads.iter().cloned().collect();
@@ -128,8 +123,7 @@ impl PushPreview {
                 .filter_map(|level| by_level.get(level).copied())
                 .partition(|work| unread.contains(&work.stock_level));
             if !stale.is_empty() {
-                let (skus, witnesses) = page_to_read(store, &stale, usize::MAX).await?;
-                let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
+                let skus: Vec<Sku> = page_to_read(&stale, usize::MAX).into_iter().collect();
                 let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
                 self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus), changes });
                 for work in &stale {

@@ -192,7 +192,7 @@ async fn refresh_facts(
 ) -> Result<bool, JobError> {
     let skus: BTreeSet<Sku> = plans.iter().map(|work| work.stock_level.sku.clone()).collect();
     let origin = ReadOrigin { context, run: call.run, lane: call.lane };
-    let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>(), Vec::new()).await?;
+    let page = read_page(origin, &skus.into_iter().collect::<Vec<_>>()).await?;
     let PageRead::Recorded(page) = page else { return Ok(false) };
     call.own_reads.extend(call.stock_levels.iter().map(|level| (level.clone(), page.answer.id)));
     Ok(true)

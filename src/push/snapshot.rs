@@ -243,7 +243,7 @@ impl<'a> SnapshotInputs<'a> {
             had_no_effect: has(Reason::NotLanded),
             may_be_refused: has(Reason::Unmatched),
             pending_changes: pending.map(|change| change.id).collect(),
-            lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Silent)),
+            lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Absent)),
             is_awaited: (row.lack.is_some() || row.may_be_linked) && open.iter().any(awaits_fact),
             read_rows: PlannedStockLevel {
                 stock_level: level.clone(),

@@ -13,11 +13,6 @@ use std::time::Duration;
 /// A failing platform recovers in less time.
 pub const ABSENCE_CHECKS_APART: Duration = Duration::from_secs(120);
 
-/// Maximum number of SKUs in a call whose answer proves an absence.
-///
-/// A longer answer may have been cut silently.
-pub(crate) const TRUSTED_PAGE_SKUS: usize = 25;
-
 /// The state of the integration key, as answers prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

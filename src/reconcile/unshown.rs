@@ -12,10 +12,8 @@ const ASK_INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 code_enum! {
     /// The way in which the last answer lacked a product.
     pub(crate) enum ProductLack {
-        /// The answer holds other requested products, and not this product.
+        /// The answer holds no record of the product.
         Absent = "absent",
-        /// The answer holds no requested product, so that it proves nothing.
-        Silent = "silent",
         /// The record, or a part of it, is unreadable; or an unreadable record may be this product's.
         Unreadable = "unreadable",
     }
@@ -25,10 +23,7 @@ impl ProductLack {
     /// Returns the detail of a change that is held for the lack.
     pub(crate) fn hold_detail(self, sku: &Sku) -> String {
         let shows = match self {
-            ProductLack::Absent => format!("the platform returns other SKUs and no record of `{sku}`"),
-            ProductLack::Silent => {
-                format!("the platform returns nothing for `{sku}`, and no other SKU is known to tell why")
-            }
+            ProductLack::Absent => format!("the platform returns no record of `{sku}`"),
             ProductLack::Unreadable => format!("the platform's record of `{sku}` cannot be read in full"),
         };
         format!(

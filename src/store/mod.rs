@@ -72,7 +72,6 @@ pub(crate) use journal::reader::{JournalEntry, JournalReader};
 pub(crate) use journal::run::{ExchangeRow, JobSchedule, RunRow};
 pub(crate) use journal::snapshot::SnapshotRow;
 pub(crate) use mirror::balances::BalancesRecorded;
-pub(crate) use mirror::balances::absence::WITNESSES;
 pub(crate) use mirror::balances::page::BalancePage;
 pub(crate) use mirror::balances::unchanged::UnparsedAnswer;
 pub(crate) use mirror::kits::KIT_TYPE;

@@ -3,18 +3,16 @@
 //! Each page is committed as it arrives, and the stalest SKU is always read next. A crash or an exhausted
 //! quota therefore loses nothing and needs no cursor. The page size adapts ([`super::page_size`]).
 //!
-//! An answer that lacks much may be cut. The lacking SKUs are read again at the end, in small pages together
-//! with known SKUs. Only such an answer can prove that a SKU is missing. A known SKU needs two of them,
-//! minutes apart ([`crate::reconcile::proof`]).
+//! An answer that lacks much may be cut, so the next pages are smaller. A SKU that an answer lacks is judged by the
+//! next pass: two answers prove that it is missing ([`crate::reconcile::proof`]).
 //!
 //! A page that fails is halved until the failing SKU is isolated; all others go on
 //! ([`isolation`](crate::reconcile::isolation)). That SKU is quarantined. It is read isolated when it is due,
 //! after all others.
 
-use super::page_size::PageSize;
-use crate::exec::balances_reader::{
-    PROVING_PAGE_SKUS, PageEnd, PageRead, RecordedPage, ask_page, record_page,
-};
+use super::page_size::{PAGE_MIN, PageSize};
+use crate::client::Verdict;
+use crate::exec::balances_reader::{PageEnd, PageRead, RecordedPage, ask_page, record_page};
 use crate::exec::quarantine::Quarantine;
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport};
@@ -22,7 +20,7 @@ use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
 use crate::reconcile::brake;
 use crate::reconcile::isolation::SuspectQueue;
 use crate::store::StalestProgress;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use tokio::task::JoinSet;
 
@@ -43,9 +41,7 @@ pub(crate) async fn run(context: &JobContext, run: RunId, only: &[Sku]) -> Resul
     let gave_up = read?;
     recorded?;
     context.proved_page_skus.store(reading.page_size.get(), Ordering::Relaxed);
-    let lacks =
-        || reading.lacks_only_known.then(|| "the platform does not return the only known SKU".to_owned());
-    reading.run_report(gave_up.or_else(lacks))
+    reading.run_report(gave_up)
 }
 
 struct BalancesPass<'a> {
@@ -61,33 +57,20 @@ struct BalancesPass<'a> {
     isolated: VecDeque<Sku>,
     quarantine: Quarantine<'a>,
     quarantined_count: usize,
-    lacks_only_known: bool,
     read_count: usize,
     /// Number of stock levels whose changes waited for this read.
     freed: u64,
     /// True if a quarantine ended, so that the changes of quarantined SKUs are tried again.
     has_ended_quarantine: bool,
     absent: usize,
-    /// SKUs that an answer lacked without proof of their absence.
-    unproved: Vec<Sku>,
     changed: u64,
-    /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
-    rechecked: BTreeSet<Sku>,
     recording: JoinSet<Result<(SkuPage, PageRead), JobError>>,
 }
 
 struct SkuPage {
     skus: Vec<Sku>,
-    origin: PageOrigin,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PageOrigin {
-    Due,
-    /// Part of a failed page, or an isolated SKU.
-    FailedPart,
-    /// Lacking SKUs, read together with witnesses.
-    Recheck,
+    /// False for a part of a failed page, and for an isolated SKU.
+    is_from_queue: bool,
 }
 
 impl<'a> BalancesPass<'a> {
@@ -106,14 +89,11 @@ impl<'a> BalancesPass<'a> {
             isolated,
             quarantine,
             quarantined_count: 0,
-            lacks_only_known: false,
             read_count: 0,
             freed: 0,
             has_ended_quarantine: false,
             absent: 0,
-            unproved: Vec::new(),
             changed: 0,
-            rechecked: BTreeSet::new(),
             recording: JoinSet::new(),
         })
     }
@@ -164,38 +144,27 @@ impl<'a> BalancesPass<'a> {
         Ok(())
     }
 
-    /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
+    /// Returns the next page. The order is: parts of failed pages, the queue, isolated SKUs.
     fn next_page(&mut self) -> SkuPage {
         if let Some(skus) = self.failed_pages.take() {
-            return SkuPage { skus, origin: PageOrigin::FailedPart };
+            return SkuPage { skus, is_from_queue: false };
         }
         if !self.queue.is_empty() {
             let skus = self.queue.drain(..self.page_size.get().min(self.queue.len())).collect();
-            return SkuPage { skus, origin: PageOrigin::Due };
+            return SkuPage { skus, is_from_queue: true };
         }
-        // With the witnesses, the answer can prove an absence.
-        let first = self.unproved.len().saturating_sub(PROVING_PAGE_SKUS);
-        let skus = self.unproved.split_off(first);
-        if skus.is_empty() {
-            let skus = self.isolated.pop_front().into_iter().collect();
-            return SkuPage { skus, origin: PageOrigin::FailedPart };
-        }
-        self.rechecked.extend(skus.iter().cloned());
-        SkuPage { skus, origin: PageOrigin::Recheck }
+        let skus = self.isolated.pop_front().into_iter().collect();
+        SkuPage { skus, is_from_queue: false }
     }
 
     /// Reads a page. The queue is filled while the request is in flight, and the next page is requested before
     /// this one is recorded, which may still show that this one was cut.
     async fn read_page(&mut self, page: SkuPage) -> Result<(), JobError> {
         let (context, run) = (self.context, self.run);
-        let witnesses = match page.origin {
-            PageOrigin::Recheck => context.store.witness_skus(&page.skus).await?,
-            PageOrigin::Due | PageOrigin::FailedPart => Vec::new(),
-        };
         let origin = ReadOrigin { context, run, lane: Lane::Poll };
-        let (answered, filled) = tokio::join!(ask_page(origin, &page.skus, witnesses), self.fill_queue());
+        let (answered, filled) = tokio::join!(ask_page(origin, &page.skus), self.fill_queue());
         let answered = answered?;
-        if !answered.is_accepted() {
+        if answered.reply.verdict != Verdict::Accepted {
             let read = record_page(origin, &page.skus, answered).await?;
             self.end_page(page, read);
             return filled;
@@ -229,36 +198,28 @@ impl<'a> BalancesPass<'a> {
 
     /// Takes the result of a page. A SKU that fails alone is quarantined on proof. Otherwise it is read once more
     /// after the others, because their success is the missing proof.
-    fn end_page(&mut self, SkuPage { skus, origin }: SkuPage, read: PageRead) {
-        if origin == PageOrigin::Due && matches!(read, PageRead::Failed { may_shrink: true, .. }) {
+    fn end_page(&mut self, SkuPage { skus, is_from_queue }: SkuPage, read: PageRead) {
+        if is_from_queue && matches!(read, PageRead::Failed { may_shrink: true, .. }) {
             self.page_size.record_failure();
         }
         match self.failed_pages.end_page(skus.clone(), read, self.context.moment()) {
-            PageEnd::Recorded(page) => self.count_page(&skus, origin, page),
+            PageEnd::Recorded(page) => self.count_page(&skus, page),
             PageEnd::Isolated { is_quarantined: true, .. } => self.quarantined_count += 1,
             PageEnd::Isolated { sku, is_quarantined: false } => self.isolated.push_back(sku),
             PageEnd::Requeued => {}
         }
     }
 
-    fn count_page(&mut self, skus: &[Sku], origin: PageOrigin, page: RecordedPage) {
+    fn count_page(&mut self, skus: &[Sku], page: RecordedPage) {
         let recorded = page.recorded;
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
         self.has_ended_quarantine |= page.has_ended_quarantine;
-        self.lacks_only_known |= page.lacks_only_known;
-        let is_empty = recorded.absent.len() >= skus.len();
-        if origin == PageOrigin::Recheck {
-            self.absent += recorded.absent.len();
-            return;
-        }
-        self.read_count += if is_empty { 0 } else { skus.len() };
-        self.absent += recorded.absent.len().saturating_sub(recorded.unproven_skus.len());
-        if brake::is_cut_answer(skus.len() as u64, recorded.unproven_skus.len() as u64) {
+        self.read_count += if recorded.absent.len() < skus.len() { skus.len() } else { 0 };
+        self.absent += recorded.absent.len();
+        if skus.len() > PAGE_MIN && brake::is_cut_answer(skus.len() as u64, recorded.unproved) {
             self.page_size.record_failure();
         }
-        let rechecked = &self.rechecked;
-        self.unproved.extend(recorded.unproven_skus.into_iter().filter(|sku| !rechecked.contains(sku)));
     }
 
     fn run_report(&self, gave_up: Option<String>) -> Result<RunReport, JobError> {
@@ -274,6 +235,14 @@ impl<'a> BalancesPass<'a> {
             summary.push_str(&format!(", {} quarantined", self.quarantined_count));
         }
         let report = match gave_up {
+            None if self.read_count == 0 && self.absent > 0 => {
+                let why = format!(
+                    "the platform returned no record of {}; check the spelling, and that the account is the right \
+                     one: tallyd check --online",
+                    counted(self.absent, "SKU")
+                );
+                return Err(JobError::GivenUp { what: "balances".into(), why });
+            }
             None => RunReport::ok(summary),
             Some(why) if self.read_count == 0 => {
                 return Err(JobError::GivenUp { what: "balances".into(), why });

@@ -40,7 +40,7 @@ impl CreateBody {
     ) -> Result<TimedRead<Option<Vec<FoundRecord>>>, JobError> {
         let store = &origin.context.store;
         let (beside, known) = match &self.thing {
-            CreatedThing::Product(sku) => (store.witness_skus(std::slice::from_ref(sku)).await?, Vec::new()),
+            CreatedThing::Product(sku) => (store.witness_skus(sku).await?, Vec::new()),
             CreatedThing::Warehouse(_) | CreatedThing::Template(..) => {
                 (Vec::new(), self.known_records(store).await?)
             }

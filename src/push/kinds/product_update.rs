@@ -49,7 +49,7 @@ pub(super) async fn preflight_update(
     origin: ReadOrigin<'_>,
     sku: &Sku,
 ) -> Result<TimedRead<ShownFields>, JobError> {
-    let answer = match read_page(origin, std::slice::from_ref(sku), Vec::new()).await? {
+    let answer = match read_page(origin, std::slice::from_ref(sku)).await? {
         PageRead::Recorded(page) => page.answer,
         PageRead::Failed { why, .. } | PageRead::Unsent(why) => {
             return Err(JobError::GivenUp { what: format!("the balances of {sku}"), why });
@@ -71,7 +71,7 @@ fn plan_update(
     if levels.read_exchange_id.is_none() || !is_of_read(levels.read_exchange_id) {
         return ChangePlan::ReadFirst;
     }
-    let unseen = levels.product_id.is_none().then_some(ProductLack::Silent);
+    let unseen = levels.product_id.is_none().then_some(ProductLack::Absent);
     if let Some(lack) = levels.lack.or(unseen) {
         return ChangePlan::Held { reason: Reason::NotShown, detail: lack.hold_detail(sku) };
     }

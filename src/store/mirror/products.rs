@@ -2,12 +2,15 @@
 
 use super::stock_levels::{StockLevelWrite, json_rows};
 use crate::client::wire::Product;
-use crate::model::{ProductId, Quantity, Sku, Timestamp};
+use crate::model::{Operation, ProductId, Quantity, Sku, Timestamp};
 use crate::reconcile::ProductLack;
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx_macros::FromRow;
+
+/// Number of known SKUs that are looked up beside that of a new product.
+const WITNESSES: i64 = 8;
 
 const PRODUCT_LIST: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
@@ -82,6 +85,18 @@ impl Store {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE case_key = $1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         self.fetch_all(sql, (case_key,), "find products by case key").await
+    }
+
+    /// Returns a few known SKUs, first those that the last answers showed. Looked up beside the SKU of a new product,
+    /// they show that an answer without that SKU is not empty in error.
+    pub(crate) async fn witness_skus(&self, new: &Sku) -> Result<Vec<Sku>> {
+        let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
+                   WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
+                     AND p.lack IS DISTINCT FROM 'unreadable' AND p.sku <> $1 \
+                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
+                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT $3";
+        let values = (new.as_str(), Operation::GetProductBalances.as_str(), WITNESSES);
+        self.fetch_column(sql, values, "find witness SKUs").await
     }
 
     /// Returns a product with its stock levels; empty if it is unknown.

@@ -195,8 +195,10 @@ async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     }
     dock.push().await;
     assert_eq!(quarantined(&dock).await, []);
+    assert_eq!([dock.reason(&one).await, dock.reason(&two).await], ["not_shown", "not_shown"]);
     rules.clear();
     dock.later(MINUTE);
+    dock.settle().await;
     dock.push().await;
     assert_eq!([dock.state(&one).await, dock.state(&two).await], ["applied", "applied"]);
 }
@@ -228,7 +230,7 @@ async fn a_failure_of_the_platform_keeps_no_sku_aside_for_longer() {
     assert!(matches!(&aside[..], [(_, sku, failures)] if *sku == bad && *failures > 6), "{aside:?}");
 
     rules.clear();
-    rules.say(Operation::GetProductBalances, |_, response| response.body = b"[]".to_vec());
+    rules.say(Operation::GetProductBalances, |_, response| fail(response, 500));
     dock.change(&other, "quantity.adjust", adjust(&other)).await;
     dock.push().await;
     dock.later(MINUTE * 31);

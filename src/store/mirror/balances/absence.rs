@@ -4,50 +4,26 @@
 //! while its read batch is updated. So do those that an incompletely read record does not show. A read batch
 //! holds only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
-//! A SKU becomes missing only by two answers that lack it and hold other requested SKUs: of a known one they are
-//! minutes apart. A call for many SKUs does not count, because its answer may be cut. A record that is present but
-//! cannot be read is no absence. A wrong mark costs little: no change is rejected for it, and the next answer with the
-//! record removes it.
+//! The other SKUs of the same answer vouch for an absence: a SKU becomes missing by two answers that lack it and
+//! hold another requested SKU. Of a known SKU these are minutes apart. An answer that holds none of the requested
+//! SKUs proves nothing, and a record that cannot be read is no absence. A wrong mark rejects no change, and the next
+//! answer with the record removes it.
 
 use super::page::{BalancePage, KnownProducts, PageMembers, ProductWrite};
+use crate::model::Sku;
 use crate::model::time::whole_millis;
-use crate::model::{Operation, Sku};
 use crate::reconcile::ProductLack;
-use crate::reconcile::proof::{ABSENCE_CHECKS_APART, TRUSTED_PAGE_SKUS};
+use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 
-/// Number of SKUs known to exist that are requested beside SKUs that may be gone.
-pub(crate) const WITNESSES: usize = 8;
-
 impl Store {
-    /// Returns the number of these SKUs that the platform has, and true if it has others.
-    pub(crate) async fn product_known_count(&self, skus: &[Sku]) -> Result<(u64, bool)> {
-        let sql = "SELECT count(*), EXISTS ( \
-                       SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
-                         AND sku NOT IN (SELECT atom FROM json_each($1))) \
-                   FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+    /// Returns the number of these SKUs that the platform has.
+    pub(crate) async fn product_known_count(&self, skus: &[Sku]) -> Result<u64> {
+        let sql = "SELECT count(*) FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                      AND sku IN (SELECT atom FROM json_each($1))";
-        let (count, has_others): (i64, bool) =
-            self.fetch_one(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
-        Ok((count.unsigned_abs(), has_others))
-    }
-
-    /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked.
-    ///
-    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of
-    /// the latter that comes again shows that the platform leaves out records.
-    pub(crate) async fn witness_skus(&self, beside: &[Sku]) -> Result<Vec<Sku>> {
-        let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
-                   WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
-                     AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
-                     AND p.sku NOT IN (SELECT atom FROM json_each($1)) \
-                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = $2) \
-                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT $3";
-        let limit = i64::try_from(WITNESSES).unwrap_or(i64::MAX);
-        let values = (json_rows(beside), Operation::GetProductBalances.as_str(), limit);
-        let skus: Vec<String> = self.fetch_column(sql, values, "find witness SKUs").await?;
-        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+        let count: i64 = self.fetch_value(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
+        Ok(count.unsigned_abs())
     }
 }
 
@@ -81,14 +57,14 @@ impl WriteTransaction {
         self.digests_clear(&products).await
     }
 
-    /// Records how a page lacks requested SKUs, and marks those it proves missing. Returns the SKUs for which
-    /// another, small request may prove more.
+    /// Records how a page lacks requested SKUs, and marks those it proves missing. Returns the number of
+    /// SKUs that the page lacks without such a proof.
     pub(super) async fn unshown_mark(
         &mut self,
         page: &BalancePage<'_>,
         members: &PageMembers<'_>,
         rows: &[ProductWrite<'_>],
-    ) -> Result<Vec<Sku>> {
+    ) -> Result<u64> {
         let partial = rows.iter().filter(|row| row.fact.is_partial).map(|row| &row.fact.sku);
         let unreadable: Vec<&Sku> = partial.chain(&members.unreadable).collect();
         if !unreadable.is_empty() {
@@ -96,38 +72,24 @@ impl WriteTransaction {
                        WHERE sku IN (SELECT atom FROM json_each($1))";
             self.execute(sql, (json_rows(&unreadable),), "record an incomplete answer").await?;
         }
-        if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
-    }
-
-    /// Records that an answer lacks SKUs, and marks those it proves missing. Returns the SKUs for which another, small
-    /// request may prove more.
-    async fn absent_mark(&mut self, page: &BalancePage<'_>, members: &PageMembers<'_>) -> Result<Vec<Sku>> {
-        let lack = match (page.has_unnamed_record, members.any_came) {
-            (true, _) => ProductLack::Unreadable,
-            (false, true) => ProductLack::Absent,
-            (false, false) => ProductLack::Silent,
+        if members.absent.is_empty() {
+            return Ok(0);
+        }
+        let lack = match page.has_unnamed_record {
+            true => ProductLack::Unreadable,
+            false => ProductLack::Absent,
         };
-        let is_small = page.requested.len() <= TRUSTED_PAGE_SKUS;
-        let is_absent = lack == ProductLack::Absent;
+        let is_vouched_for = members.any_came && !page.has_unnamed_record;
         let sql = "UPDATE product SET lack = $2, digest = NULL, \
-                       absent_ms = CASE WHEN $3 AND ($6 OR product_id IS NULL) \
-                           AND NOT coalesce(absent_ms <= $4, FALSE) THEN $4 ELSE absent_ms END, \
-                       missing_since_ms = CASE WHEN $3 AND $6 AND missing_since_ms IS NULL \
-                           AND absent_ms IS NOT NULL AND (product_id IS NULL OR $4 - absent_ms >= $5) \
-                           THEN $4 ELSE missing_since_ms END \
+                       absent_ms = CASE WHEN $3 AND NOT coalesce(absent_ms <= $4, FALSE) THEN $4 ELSE absent_ms END, \
+                       missing_since_ms = CASE WHEN $3 AND missing_since_ms IS NULL AND absent_ms IS NOT NULL \
+                           AND (product_id IS NULL OR $4 - absent_ms >= $5) THEN $4 ELSE missing_since_ms END \
                    WHERE sku IN (SELECT atom FROM json_each($1)) \
-                   RETURNING sku, missing_since_ms IS NULL, product_id IS NOT NULL";
+                   RETURNING missing_since_ms IS NULL";
         let apart = whole_millis(ABSENCE_CHECKS_APART);
-        let values =
-            (json_rows(&members.absent), lack.as_str(), is_absent, page.observed_at.0, apart, is_small);
-        let marked: Vec<(String, bool, bool)> =
-            self.fetch_all(sql, values, "mark the SKUs that the platform did not return").await?;
-        let may_prove_more = |(_, is_open, is_known): &(String, bool, bool)| {
-            *is_open && lack != ProductLack::Unreadable && !(is_small && *is_known)
-        };
-        let unsure = marked.into_iter().filter(may_prove_more);
-        let mut unsure: Vec<Sku> = unsure.filter_map(|(sku, ..)| Sku::new(sku).ok()).collect();
-        unsure.sort();
-        Ok(unsure)
+        let values = (json_rows(&members.absent), lack.as_str(), is_vouched_for, page.observed_at.0, apart);
+        let marked: Vec<bool> =
+            self.fetch_column(sql, values, "mark the SKUs that the platform did not return").await?;
+        Ok(marked.into_iter().filter(|is_unproved| *is_unproved).count() as u64)
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct BalancesRecorded {
     pub stock_levels_unblocked: u64,
     /// Requested SKUs that came under no spelling.
     pub absent: Vec<Sku>,
-    /// Those of `absent` that another, small request may prove missing: a large answer may have been cut.
-    pub unproven_skus: Vec<Sku>,
+    /// Number of those that are not proved missing: a large answer may have been cut.
+    pub unproved: u64,
     /// True if no requested SKU came.
     pub is_silent: bool,
 }
@@ -98,7 +98,7 @@ impl WriteTransaction {
         self.stock_levels_unlink(page, &rows, &judged.no_fact).await?;
         self.read_batch_move(page, &members, &known, batch).await?;
         let agreed = if known.is_evidence { self.mismatch_close_agreed(page).await? } else { 0 };
-        let unsure = self.unshown_mark(page, &members, &rows).await?;
+        let unproved = self.unshown_mark(page, &members, &rows).await?;
         if is_exact && !known.is_nothing() {
             self.read_batch_mark_verified(page).await?;
         }
@@ -109,7 +109,7 @@ impl WriteTransaction {
             stock_levels_unblocked: judged.stock_levels_unblocked,
             is_silent: !members.any_came && members.unreadable.is_empty() && !page.has_unnamed_record,
             absent: members.absent,
-            unproven_skus: unsure,
+            unproved,
         })
     }
 
