@@ -61,11 +61,8 @@ impl WriteTransaction {
                            coalesce(excluded.name, product.name), coalesce(excluded.upc, product.upc)))";
         let row = |p: &&Product| value!([p.sku, p.sku.case_key(), p.id, p.name, p.upc(), p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        let mut changed = 0;
-        for rows in json_rows_by_key(&rows, |row| row[0].to_string()) {
-            changed += self.execute_counting(sql, (rows,), "record products that answers mention").await?;
-        }
-        Ok(changed)
+        let values = (json_rows_by_key(&rows, |row| row[0].to_string()),);
+        self.execute_counting(sql, values, "record products that answers mention").await
     }
 
     /// Records a kit's components, JSON objects with the table's columns as keys, and returns the number of new,

@@ -222,13 +222,9 @@ impl WriteTransaction {
         (exchange, owner): (ExchangeId, Option<i64>),
         action: &'static str,
     ) -> Result<u64> {
-        let mut changed = 0;
         let rows: Vec<Value> = rows.iter().map(|row| json!(row)).collect();
-        for rows in json_rows_by_key(&rows, |row| row[id].as_i64()) {
-            let values = (rows, exchange, owner);
-            changed += self.execute_counting(AssertSqlSafe(sql.clone()), values, action).await?;
-        }
-        Ok(changed)
+        let values = (json_rows_by_key(&rows, |row| row[id].as_i64()), exchange, owner);
+        self.execute_counting(AssertSqlSafe(sql), values, action).await
     }
 
     /// Marks the records missing that a completely read list no longer holds, and returns their number.

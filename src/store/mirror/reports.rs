@@ -3,7 +3,7 @@
 //! A month's report is stored as one JSON document, because reports are compared as a whole. Two equal reads
 //! after the month's end make the month agreed. Views provide the columns.
 
-use super::stock_levels::{json_rows, json_rows_by_key};
+use super::stock_levels::json_rows_by_key;
 use crate::model::{ExchangeId, Month, Timestamp, code_enum};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
@@ -56,11 +56,12 @@ impl WriteTransaction {
             json!([month.year(), month.number(), payload.to_string(), month.end()])
         };
         let rows: Vec<Value> = months.iter().map(row).collect();
+        let rows = json_rows_by_key(&rows, |row| (row[0].as_i64(), row[1].as_i64()));
         let sql = "SELECT count(*) FROM json_each($1) LEFT JOIN report_month m \
                        ON m.report = $2 AND m.year = CAST(value->>0 AS BIGINT) \
                            AND m.month = CAST(value->>1 AS BIGINT) \
                    WHERE m.payload IS DISTINCT FROM value->>2";
-        let values = (json_rows(&rows), report.as_str());
+        let values = (&rows, report.as_str());
         let changed: i64 = self.fetch_value(sql, values, "compare a report with its previous values").await?;
         let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
                    observed_ms) \
@@ -73,10 +74,7 @@ impl WriteTransaction {
                               AND CAST(value->>1 AS BIGINT) = report_month.month LIMIT 1)), \
                        payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
-        for rows in json_rows_by_key(&rows, |row| (row[0].as_i64(), row[1].as_i64())) {
-            let values = (rows, report.as_str(), exchange.0, observed_at.0);
-            self.execute(sql, values, "record a report").await?;
-        }
+        self.execute(sql, (rows, report.as_str(), exchange.0, observed_at.0), "record a report").await?;
         Ok(changed.unsigned_abs())
     }
 }

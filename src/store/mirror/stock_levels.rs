@@ -96,21 +96,10 @@ pub(in crate::store) fn json_rows<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
 }
 
-/// Serialises rows for bulk statements, with no key twice in one of them.
-///
-/// PostgreSQL updates no row twice in a statement. A repeated key stands in a later one, so the last row counts.
-pub(super) fn json_rows_by_key<T: Serialize, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Vec<String> {
-    let mut repetitions: BTreeMap<K, usize> = BTreeMap::new();
-    let mut statements: Vec<Vec<&T>> = Vec::new();
-    for row in rows {
-        let statement = repetitions.entry(key(row)).or_default();
-        if *statement == statements.len() {
-            statements.push(Vec::new());
-        }
-        statements[*statement].push(row);
-        *statement += 1;
-    }
-    statements.iter().map(json_rows).collect()
+/// Serialises rows for a bulk statement, of several with one key the last: PostgreSQL updates no row twice.
+pub(super) fn json_rows_by_key<T: Serialize, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> String {
+    let last: BTreeMap<K, &T> = rows.iter().map(|row| (key(row), row)).collect();
+    json_rows(&last.into_values().collect::<Vec<_>>())
 }
 
 impl Store {
