@@ -3,8 +3,7 @@
 //! The platform lists no orders. Open orders are read at each run, quiet ones daily. An order whose last
 //! answer lacked one of its lines is read at the next run, because a second answer decides on the line. A
 //! closed order may reopen: if a person cancels its shipment at the platform, all of it is left to ship
-//! again. A closed order is therefore read again with growing delays, and once if the work queue's counts of
-//! unshipped orders rose since its last read. Orders that a person names come first.
+//! again. A closed order is therefore read again with growing delays. Orders that a person names come first.
 
 use super::stock_levels::json_rows;
 use crate::model::{OrderId, Timestamp, code_enum, time};
@@ -19,8 +18,6 @@ pub(crate) const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 const CLOSED_READ_DELAY: Duration = Duration::from_secs(5 * 60);
 /// Time since the closing for which an order is read again; later a person must name it.
 const CLOSED_READ_PERIOD: Duration = Duration::from_secs(28 * 24 * 60 * 60);
-/// Number of the work queue's newest rows that are searched for a rise.
-const COUNTS_ROWS_MAX: u32 = 2000;
 
 /// Tracked order with its known state.
 #[derive(Clone, Debug, FromRow)]
@@ -85,14 +82,7 @@ impl Store {
     /// Returns the tracked orders to be read at `now`, least recently read first: each with true if a person named it, and
     /// with true if it is closed.
     pub(crate) async fn tracked_order_due(&self, now: Timestamp) -> Result<Vec<(OrderId, bool, bool)>> {
-        let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
-                       unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
-                       FROM work_queue ORDER BY exchange_id DESC LIMIT $6), \
-                   moves AS (SELECT exchange_id, ready > lag(ready) OVER w OR unshipped > lag(unshipped) OVER w \
-                                 OR dropship > lag(dropship) OVER w AS rose \
-                             FROM counts WINDOW w AS (ORDER BY exchange_id)), \
-                   rise AS (SELECT max(exchange_id) AS id FROM moves WHERE rose) \
-                   SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
+        let sql = "SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t \
                    LEFT JOIN sales_order o ON o.id = t.order_id \
                    LEFT JOIN order_read_request a ON a.order_id = t.order_id \
                    WHERE CASE \
@@ -100,8 +90,7 @@ impl Store {
                            SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \
                                AND $1 - coalesce(l.absent_ms, l.observed_ms) < $2) THEN TRUE \
                        WHEN o.closed_ms IS NULL THEN $1 - o.changed_ms < $2 OR $1 - o.observed_ms >= $3 \
-                       ELSE $1 - o.closed_ms < $5 AND (o.exchange_id < rise.id \
-                           OR $1 - o.observed_ms >= $3 OR ($1 - o.observed_ms >= $4 \
+                       ELSE $1 - o.closed_ms < $5 AND ($1 - o.observed_ms >= $3 OR ($1 - o.observed_ms >= $4 \
                                AND $1 - o.observed_ms >= o.observed_ms - o.closed_ms)) END \
                    ORDER BY o.exchange_id NULLS FIRST, t.order_id";
         let values = (
@@ -110,7 +99,6 @@ impl Store {
             time::whole_millis(time::DAY),
             time::whole_millis(CLOSED_READ_DELAY),
             time::whole_millis(CLOSED_READ_PERIOD),
-            i64::from(COUNTS_ROWS_MAX),
         );
         self.fetch_all(sql, values, "find the orders to be read").await
     }

@@ -7,7 +7,6 @@ use tallyd::model::JobKind;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const QUEUE: tallyd::model::Operation = tallyd::model::Operation::WorkQueue;
 
 /// Creates a tracked order without units left, as after a shipment that a person made at the platform.
 async fn closed_order() -> (Dock, super::told::Rules, i64) {
@@ -62,28 +61,6 @@ async fn what_comes_back_to_a_closed_order_is_seen_with_the_next_look() {
         ),
         ("open", 2)
     );
-}
-
-#[tokio::test]
-async fn closed_orders_are_looked_at_once_where_the_counts_of_unshipped_orders_rise() {
-    let (dock, rules, order) = closed_order().await;
-    rules.lines(order, |lines| lines[0]["QuantityNotTiedToShipment"] = json!(0));
-    let count = |count: i64| {
-        rules.say(QUEUE, move |_, response| {
-            let mut counts: Value = serde_json::from_slice(&response.body).unwrap();
-            counts["UnShippedSalesOrders"] = json!(count);
-            response.body = serde_json::to_vec(&counts).unwrap();
-        });
-    };
-    let calls = dock.calls(LINES);
-    for (shown, looks) in [(5, 0), (4, 0), (5, 1), (5, 1), (3, 1), (4, 2)] {
-        count(shown);
-        dock.run(JobKind::WorkQueue).await;
-        dock.run(JobKind::OrderLines).await;
-        assert_eq!(dock.calls(LINES) - calls, looks, "the count is {shown}");
-        dock.run(JobKind::OrderLines).await;
-        assert_eq!(dock.calls(LINES) - calls, looks, "once");
-    }
 }
 
 #[tokio::test]
