@@ -13,7 +13,6 @@ use crate::reconcile::isolation::EntryFailures;
 use crate::reconcile::proof::KeyState;
 use crate::store::{Durability, QuarantineRow, StoreError};
 use crate::telemetry::event;
-use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +30,7 @@ pub(crate) enum EntryRoute {
 /// Quarantined entries of all operations.
 pub(crate) struct Quarantine<'a> {
     context: &'a JobContext,
-    /// Entries by operation and name.
-    rows: BTreeMap<(String, String), QuarantineRow>,
+    rows: Vec<QuarantineRow>,
 }
 
 /// Meaning of a call that failed as a whole.
@@ -48,9 +46,7 @@ pub(crate) enum FailureCause {
 
 impl JobContext {
     pub(crate) async fn quarantine(&self) -> Result<Quarantine<'_>, StoreError> {
-        let rows = self.store.quarantine_list().await?.into_iter();
-        let rows = rows.map(|row| ((row.operation.clone(), row.subject.clone()), row)).collect();
-        Ok(Quarantine { context: self, rows })
+        Ok(Quarantine { context: self, rows: self.store.quarantine_list().await? })
     }
 
     /// Records an answered call of these entries. An answer that shows none of them proves neither a failure
@@ -172,20 +168,24 @@ pub(crate) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: T
 
 impl Quarantine<'_> {
     fn row(&self, operation: Operation, entry: &str) -> Option<&QuarantineRow> {
-        if self.rows.is_empty() {
-            return None;
+        self.rows.iter().find(|row| row.operation == operation.as_str() && row.subject == entry)
+    }
+
+    /// Returns the route of a read. A mere suspicion does not separate it from the others.
+    pub(crate) fn read_route(&self, operation: Operation, entry: &str) -> EntryRoute {
+        match self.row(operation, entry) {
+            None => EntryRoute::Shared,
+            Some(row) if row.is_due(self.context.now()) => EntryRoute::Isolated,
+            Some(row) => EntryRoute::Deferred(row.next_try(), row.why.clone()),
         }
-        self.rows.get(&(operation.as_str().to_owned(), entry.to_owned()))
     }
 
     pub(crate) fn route_of(&self, operation: Operation, entry: &str) -> EntryRoute {
-        let (now, moment) = (self.context.now(), self.context.moment());
-        if let Some(row) = self.row(operation, entry) {
-            return match row.is_due(now) {
-                true => EntryRoute::Isolated,
-                false => EntryRoute::Deferred(row.next_try(), row.why.clone()),
-            };
+        let quarantined = self.read_route(operation, entry);
+        if quarantined != EntryRoute::Shared {
+            return quarantined;
         }
+        let (now, moment) = (self.context.now(), self.context.moment());
         let failures = self.context.entry_failures();
         match failures.paused_until(operation, entry) {
             Some(until) if until > moment => EntryRoute::Deferred(
@@ -197,17 +197,11 @@ impl Quarantine<'_> {
         }
     }
 
-    /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
-    pub(crate) fn retry_at(&self, operation: Operation, entry: &str) -> Option<Timestamp> {
-        let now = self.context.now();
-        self.row(operation, entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
-    }
-
     /// Returns the entries of an operation whose next attempt is in the future, with its time.
     pub(crate) fn deferred_entries(&self, operation: Operation) -> Vec<(&str, Timestamp)> {
         let now = self.context.now();
         let waits = |row: &&QuarantineRow| row.operation == operation.as_str() && !row.is_due(now);
-        self.rows.values().filter(waits).map(|row| (row.subject.as_str(), row.next_try())).collect()
+        self.rows.iter().filter(waits).map(|row| (row.subject.as_str(), row.next_try())).collect()
     }
 
     /// Returns true if the entry is quarantined, also if it is due.

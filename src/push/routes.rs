@@ -59,11 +59,7 @@ impl PushRun<'_> {
                 continue;
             }
             let (operation, sku) = (Operation::GetProductBalances, work.stock_level.sku.as_str());
-            // A mere suspicion does not separate a read from the others.
-            let read = match is_read && quarantine.contains(operation, sku) {
-                true => quarantine.route_of(operation, sku),
-                false => EntryRoute::Shared,
-            };
+            let read = if is_read { quarantine.read_route(operation, sku) } else { EntryRoute::Shared };
             match (read, work.write_route(quarantine)) {
                 (EntryRoute::Deferred(until, why), _) | (_, EntryRoute::Deferred(until, why)) => {
                     later.push((work, until, why));

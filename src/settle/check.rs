@@ -7,6 +7,7 @@ use super::case::{InDoubtCase, InDoubtRequest, NOT_RETURNED, TrackingClaim};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::exec::balances_reader::BalancesReader;
 use crate::exec::preflight;
+use crate::exec::quarantine::EntryRoute;
 use crate::exec::reads::{ReadOrigin, TimedRead};
 use crate::exec::{JobContext, JobError};
 use crate::model::{
@@ -61,7 +62,9 @@ impl SettleRun<'_> {
         let context = self.context;
         let (quarantine, operation) = (context.quarantine().await?, Operation::GetProductBalances);
         let mut due = context.store.readback_skus(context.now()).await?;
-        due.retain(|(sku, _)| quarantine.retry_at(operation, sku.as_str()).is_none());
+        due.retain(|(sku, _)| {
+            !matches!(quarantine.read_route(operation, sku.as_str()), EntryRoute::Deferred(..))
+        });
         for page in due.chunks(context.settings().skus_per_call) {
             let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
             let lane = if is_doubted { Lane::Push } else { Lane::Poll };

@@ -13,7 +13,7 @@
 use super::page_size::{PAGE_MIN, PageSize};
 use crate::client::Verdict;
 use crate::exec::balances_reader::{PageEnd, PageRead, RecordedPage, ask_page, record_page};
-use crate::exec::quarantine::Quarantine;
+use crate::exec::quarantine::{EntryRoute, Quarantine};
 use crate::exec::reads::ReadOrigin;
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku, counted};
@@ -132,12 +132,10 @@ impl<'a> BalancesPass<'a> {
             }
             // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
-                if !self.quarantine.contains(READ_OPERATION, sku.as_str()) {
-                    self.queue.push(sku);
-                } else if self.quarantine.retry_at(READ_OPERATION, sku.as_str()).is_some() {
-                    self.quarantined_count += 1;
-                } else {
-                    self.isolated.push_back(sku);
+                match self.quarantine.read_route(READ_OPERATION, sku.as_str()) {
+                    EntryRoute::Shared | EntryRoute::Suspect => self.queue.push(sku),
+                    EntryRoute::Isolated => self.isolated.push_back(sku),
+                    EntryRoute::Deferred(..) => self.quarantined_count += 1,
                 }
             }
         }

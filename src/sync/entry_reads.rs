@@ -61,12 +61,10 @@ impl<'a, E: JobEntry> EntryReader<'a, E> {
     /// Returns true if the entry is read among the others. A quarantined entry is read after them if it is
     /// due.
     pub(super) fn may_read_now(&mut self, entry: E) -> bool {
-        let is_known = self.quarantine.contains(E::OPERATION, &entry.to_string());
-        match self.quarantine.route_of(E::OPERATION, &entry.to_string()) {
+        match self.quarantine.read_route(E::OPERATION, &entry.to_string()) {
             EntryRoute::Isolated => self.deferred.push((entry, None)),
-            EntryRoute::Deferred(_, why) if is_known => self.note_unread(entry, &why),
-            // Not delayed, because other entries of the run show if the platform answers again.
-            EntryRoute::Shared | EntryRoute::Suspect | EntryRoute::Deferred(..) => return true,
+            EntryRoute::Deferred(_, why) => self.note_unread(entry, &why),
+            EntryRoute::Shared | EntryRoute::Suspect => return true,
         }
         false
     }
