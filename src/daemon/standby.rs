@@ -207,7 +207,7 @@ impl Lead {
             pings: PingTimes::default(),
             is_real_time: options.is_real_time,
         };
-        let stands_by = options.stands_by;
+        let stands_by = options.waits_to_start;
         loop {
             let looked = async {
                 let look = candidate.look().await?;

@@ -2,13 +2,12 @@
 
 use super::account_check::AccountIdentity;
 use super::health_monitor::check_database_file;
-use super::key_probe;
 use super::past_calls::past_reservations;
 use super::standby::{Lead, LeaderHeartbeat, Looks};
 use super::start_error::{StartError, check_attempt};
 use super::supervise::{Supervisor, end_session};
 use super::system_clock::machine_id;
-use super::{boot_id, settings, systemd};
+use super::{boot_id, key_probe, settings, systemd};
 use crate::client::{Client, HttpTransport, Transport, run_aside};
 use crate::config::Config;
 use crate::exec::JobContext;
@@ -58,7 +57,7 @@ impl Daemon {
     /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk, and stands
     /// by while another host's daemon leads.
     pub async fn start_or_stand_by(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        let options = StoreOptions { retries_forever: true, stands_by: true, ..StoreOptions::default() };
+        let options = StoreOptions { waits_to_start: true, ..StoreOptions::default() };
         Self::start_with_options(config, clock, options).await
     }
 
@@ -91,7 +90,7 @@ impl Daemon {
         options: StoreOptions,
     ) -> Result<Self, StartError> {
         let lock = DatabaseLock::acquire(&config.database.path)?;
-        let may_retry = if options.retries_forever { StoreError::delays_start } else { |_: &_| false };
+        let may_retry = if options.waits_to_start { StoreError::delays_start } else { |_: &_| false };
         let opened = loop {
             let attempt = open_database(&config, &clock, &lock, options.clone()).await;
             if let Some(opened) = check_attempt("open the database", may_retry, &*clock, attempt).await? {
@@ -283,7 +282,7 @@ async fn open_database(
     let store = Store::open_to_lead(location, lock, options.clone()).await?;
     let lead = Lead::take(&store, lock, config, &**clock, &options).await?;
     // A simulation of one host has no heartbeat, so that its order of events is the same on both engines.
-    let heartbeat = match lead.is_some() && (options.is_real_time || options.stands_by) {
+    let heartbeat = match lead.is_some() && (options.is_real_time || options.waits_to_start) {
         true => LeaderHeartbeat::start(&store, config.database.takeover_after, clock),
         false => LeaderHeartbeat::default(),
     };
@@ -297,7 +296,7 @@ async fn open_database(
     let looks = lead.as_ref().map(|lead| &lead.looks);
     let limiter = restore_limiter(&store, config, clock, (restored.is_some(), looks)).await?;
     let signs = (restored.as_ref(), host.as_deref(), lead.as_ref());
-    let may_wait = |error: &StoreError| options.retries_forever && error.is_refusal();
+    let may_wait = |error: &StoreError| options.waits_to_start && error.is_refusal();
     let session_id = loop {
         let attempt = begin_session(&store, config, &**clock, signs).await;
         if let Some(id) = check_attempt("begin a session", may_wait, &**clock, attempt).await? {

@@ -201,10 +201,8 @@ pub struct StoreOptions {
     /// True if all statements share one connection. With several, their threads decide the order of events,
     /// and a simulation's seed does not.
     pub is_single: bool,
-    /// True if a start retries without limit while another program locks the database or the disk is full.
-    pub retries_forever: bool,
-    /// True if a start waits while the daemon of another host leads.
-    pub stands_by: bool,
+    /// True if a start waits without limit while the database is locked, the disk is full, or another host leads.
+    pub waits_to_start: bool,
     /// True if time is that of this host: its clock must agree with the server's, and a standby listens for the end
     /// of the leader. A simulation has a time of its own.
     pub is_real_time: bool,
@@ -216,8 +214,7 @@ impl Default for StoreOptions {
             busy_timeout: BUSY_TIMEOUT,
             commit_hook: None,
             is_single: false,
-            retries_forever: false,
-            stands_by: false,
+            waits_to_start: false,
             is_real_time: false,
         }
     }

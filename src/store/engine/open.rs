@@ -5,10 +5,9 @@ use super::error::SqlContext;
 use super::files::{create_for_group, parent_folder, resolve_path};
 use super::leader::Fence;
 use super::location::DatabaseLocation;
-use super::migrations;
 use super::position_file::PositionFile;
 use super::postgres_database::{Access, PostgresDatabase};
-use super::server_check;
+use super::{migrations, server_check};
 use crate::model::Decider;
 use crate::store::{DatabaseLock, Durability, FileId, Result, StoreError};
 use sqlx::ConnectOptions as _;
@@ -54,22 +53,13 @@ impl Store {
     ///
     /// Fails with [`StoreError::Led`] if a daemon of any host leads the schema of a server.
     pub async fn open(location: impl Into<DatabaseLocation>, lock: &DatabaseLock) -> Result<Self> {
-        Self::open_with(location, lock, StoreOptions::default()).await
-    }
-
-    /// Opens the database as [`Store::open`] does, with options.
-    pub async fn open_with(
-        location: impl Into<DatabaseLocation>,
-        lock: &DatabaseLock,
-        opening: StoreOptions,
-    ) -> Result<Self> {
-        let store = Self::open_to_lead(location, lock, opening).await?;
+        let store = Self::open_to_lead(location, lock, StoreOptions::default()).await?;
         store.refuse_led(lock).await?;
         store.migrate().await?;
         Ok(store)
     }
 
-    /// Opens the database as [`Store::open_with`] does, but migrates the schema of a server only if no version of
+    /// Opens the database as [`Store::open`] does, with options, but migrates the schema of a server only if no version of
     /// tallyd can lead it yet. The daemon that leads migrates it ([`Store::migrate`]).
     pub async fn open_to_lead(
         location: impl Into<DatabaseLocation>,

@@ -133,7 +133,8 @@ impl Life {
         let settings = Config::from_toml(&toml(world, "").replace(&own, &scratch)).unwrap();
         let daemon = daemon_over(settings, clock, Arc::clone(&transport)).await;
         let lock = DatabaseLock::acquire(&world.path)?;
-        let store = Store::open_with(location, &lock, opening).await?;
+        let store = Store::open_to_lead(location, &lock, opening).await?;
+        store.migrate().await?;
         let mut write = store.begin_write(Durability::Full).await?;
         let started = write.session_begin(&boot_id(&**clock), "test", clock.now(), clock.moment()).await?;
         write.commit().await?;

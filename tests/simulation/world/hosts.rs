@@ -150,13 +150,8 @@ fn start(
     let (config, clock) = (config(plan, &host.location), Arc::new(host.clock.clone()));
     let (wire, is_on_server) = (Arc::new(host.wire.clone()), host.location.server().is_some());
     let busy_timeout = if is_on_server { SERVER_BUSY } else { BUSY };
-    let opening = StoreOptions {
-        is_single: true,
-        busy_timeout,
-        retries_forever: stands_by,
-        stands_by,
-        ..StoreOptions::default()
-    };
+    let opening =
+        StoreOptions { is_single: true, busy_timeout, waits_to_start: stands_by, ..StoreOptions::default() };
     Daemon::start_with_transport(config, clock, wire, None, opening)
 }
 
