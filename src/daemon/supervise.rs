@@ -89,8 +89,6 @@ pub(super) struct Supervisor {
     last_resolution: Position,
     /// The id of the last request of a command that was started; requests start in the order of their ids.
     last_request: i64,
-    /// True if orders were named while others were being read.
-    more_orders: bool,
 }
 
 impl Supervisor {
@@ -124,7 +122,6 @@ impl Supervisor {
             last_order_request: 0,
             last_resolution: Position(0),
             last_request: 0,
-            more_orders: false,
         }
     }
 
@@ -337,9 +334,6 @@ impl Supervisor {
     async fn handle_ended(&mut self, ended: Result<TaskEnd, JoinError>) -> Result<(), StoreError> {
         let Some((task, result)) = super::join_result(ended) else { return Ok(()) };
         self.running.remove(&task);
-        if task == Task::Orders && std::mem::take(&mut self.more_orders) {
-            self.read_orders();
-        }
         let finished = match task {
             Task::Job(_) => result?,
             Task::Request | Task::Prefetch | Task::Orders | Task::Notices => {

@@ -3,10 +3,9 @@
 use super::{COLLECT_TIME, Supervisor, Task, Timer};
 use crate::daemon::control::serve_request;
 use crate::daemon::pauses::{end_due_pauses, log_pauses, work_unless_paused};
-use crate::exec;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger};
 use crate::store::StoreError;
-use crate::sync;
+use crate::{exec, sync};
 use std::time::Duration;
 
 impl Supervisor {
@@ -21,7 +20,7 @@ impl Supervisor {
             self.plan_push(COLLECT_TIME);
         }
         // A pass over the orders that is running reads these too.
-        if new.order_read_request > self.last_order_request {
+        if new.order_read_request > self.last_order_request && !self.running.contains(&Task::Orders) {
             self.last_order_request = new.order_read_request;
             self.read_orders();
         }
@@ -46,11 +45,8 @@ impl Supervisor {
 
     pub(super) fn read_orders(&mut self) {
         let kind = JobKind::OrderLines;
-        if !self.schedules.contains_key(&kind) || self.job_slots.is_busy(kind) {
-            return;
-        }
-        self.more_orders = self.running.contains(&Task::Orders);
-        if !self.more_orders {
+        let is_read = self.job_slots.is_busy(kind) || self.running.contains(&Task::Orders);
+        if self.schedules.contains_key(&kind) && !is_read {
             let context = self.context.clone();
             let work =
                 async move { work_unless_paused(&context, kind, sync::read_named_orders(&context)).await };
