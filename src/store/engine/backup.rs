@@ -8,14 +8,13 @@
 //! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
 //! the writes made since.
 
-use super::connection::{BUSY_TIMEOUT, Connection};
+use super::connection::Connection;
 use super::error::SqlContext;
 use super::files::{GROUP_MODE, no_follow_options, parent_folder, resolve_path, sync_folder, with_suffix};
+use super::reader::connect_file;
 use super::table_rows::table_sums;
 use crate::model::{Position, Timestamp};
 use crate::store::{DatabaseLock, Durability, Result, Store, StoreError};
-use sqlx::ConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
@@ -174,12 +173,6 @@ fn is_scheduled_copy(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let shape = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "0");
     name.map(shape) == Some(shape(&scheduled_copy_name(Timestamp(0))))
-}
-
-async fn connect_file(path: &Path, read_only: bool) -> Result<Connection> {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
-    let connected = options.busy_timeout(BUSY_TIMEOUT).connect().await;
-    connected.map(Connection::Sqlite).opening(&path.into())
 }
 
 /// Checks the copy, compares it with the original, and marks it.

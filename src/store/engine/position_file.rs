@@ -17,19 +17,17 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Once, OnceLock};
+use std::sync::Once;
 
 #[derive(Debug)]
 pub(super) struct PositionFile {
     path: PathBuf,
-    file: OnceLock<File>,
     warning: Once,
 }
 
 impl PositionFile {
     pub(super) fn for_database(database: &Path) -> Self {
-        let path = with_suffix(database, ".position");
-        Self { path, file: OnceLock::new(), warning: Once::new() }
+        Self { path: with_suffix(database, ".position"), warning: Once::new() }
     }
 
     /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
@@ -82,16 +80,11 @@ impl PositionFile {
         }
     }
 
-    fn open_file(&self) -> std::io::Result<&File> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
+    fn open_file(&self) -> std::io::Result<File> {
         if std::fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
             std::fs::remove_file(&self.path)?;
         }
-        let file =
-            no_follow_options().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
-        Ok(self.file.get_or_init(|| file))
+        no_follow_options().create(true).truncate(false).write(true).mode(0o640).open(&self.path)
     }
 }
 

@@ -1,14 +1,15 @@
-//! Read-only connections that see the database as of one moment.
+//! Connections beside those of a [`Store`](crate::store::Store): to read a state of the database, and to copies.
 
 use super::connection::{BUSY_TIMEOUT, Connection};
 use super::error::SqlContext;
 use super::location::DatabaseLocation;
-use super::migrations;
-use super::server_check;
+use super::{migrations, server_check};
 use crate::store::{Result, StoreError};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
+use std::path::Path;
 use std::time::Duration;
+use tracing::log::LevelFilter;
 
 /// Opens a read-only connection and begins a transaction that sees the present state.
 pub(in crate::store) async fn open_snapshot(location: &DatabaseLocation) -> Result<Connection> {
@@ -30,16 +31,20 @@ pub(super) async fn open_reader(location: &DatabaseLocation) -> Result<Connectio
         None if location.is_missing_file() => {
             return Err(StoreError::Missing { database: location.clone() });
         }
-        None => {
-            let options = SqliteConnectOptions::new()
-                .filename(location.path())
-                .read_only(true)
-                .busy_timeout(BUSY_TIMEOUT)
-                .log_statements(tracing::log::LevelFilter::Trace)
-                .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
-            Connection::Sqlite(options.connect().await.opening(location)?)
-        }
+        None => connect_file(location.path(), true).await?,
     };
     migrations::check_schema(&mut reader, location).await?;
     Ok(reader)
+}
+
+/// Connects to a database file as it is.
+pub(super) async fn connect_file(path: &Path, read_only: bool) -> Result<Connection> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .read_only(read_only)
+        .busy_timeout(BUSY_TIMEOUT)
+        .log_statements(LevelFilter::Trace)
+        .log_slow_statements(LevelFilter::Debug, Duration::from_secs(1));
+    options.connect().await.map(Connection::Sqlite).opening(&path.into())
 }
