@@ -62,10 +62,10 @@ pub(crate) async fn run_work_queue(context: &JobContext, run: RunId) -> Result<R
     let origin = ReadOrigin { context, run, lane: Lane::Poll };
     let (answer, queue) = origin.read_decoded(READ_ATTEMPTS, "the work queue", &request, decode).await?;
     let mut write = context.begin_recording(&answer).await?;
-    let moved = write.mirror_work_queue(answer.id, answer.sent_at, &queue).await?;
+    let (any_differs, orders_differ) = write.mirror_work_queue(answer.id, answer.sent_at, &queue).await?;
     write.commit().await?;
-    let summary = if moved.any_differs { "the counts changed" } else { "no count changed" };
-    let mut report = RunReport::ok(summary).with_effect(moved.any_differs);
-    report.wakes = moved.orders_differ.then_some(JobKind::OrderLines);
+    let summary = if any_differs { "the counts changed" } else { "no count changed" };
+    let mut report = RunReport::ok(summary).with_effect(any_differs);
+    report.wakes = orders_differ.then_some(JobKind::OrderLines);
     Ok(report)
 }

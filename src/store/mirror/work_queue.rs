@@ -10,15 +10,6 @@ use sqlx::types::Json;
 /// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
 pub(crate) type WorkQueueCounts = [Option<i64>; 12];
 
-/// Difference between the counts and the newest row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WorkQueueDifference {
-    /// True if any count differs or there was no row.
-    pub any_differs: bool,
-    /// True if there was a row and a count of sales orders differs.
-    pub orders_differ: bool,
-}
-
 /// Indices of the counts of sales orders.
 const ORDER_COUNTS: [usize; 6] = [4, 5, 6, 7, 9, 10];
 
@@ -43,19 +34,20 @@ impl Store {
 }
 
 impl WriteTransaction {
-    /// Records the counts and returns the difference from the newest row.
+    /// Records the counts. Returns true if any differs from the newest row, or there was none, and true if a count of
+    /// sales orders differs from that row.
     pub(crate) async fn mirror_work_queue(
         &mut self,
         exchange: ExchangeId,
         observed_at: Timestamp,
         counts: &WorkQueueCounts,
-    ) -> Result<WorkQueueDifference> {
+    ) -> Result<(bool, bool)> {
         let newest =
             format!("SELECT json_array({COUNT_COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
         let mut known = self.fetch_column(AssertSqlSafe(newest), (), "read the newest work queue").await?;
         let known = known.pop().map(|Json::<WorkQueueCounts>(known)| known);
         if known.as_ref() == Some(counts) {
-            return Ok(WorkQueueDifference::default());
+            return Ok((false, false));
         }
         let values: String = (0..counts.len()).map(|i| format!(", CAST($3->>{i} AS BIGINT)")).collect();
         let insert = format!(
@@ -64,6 +56,6 @@ impl WriteTransaction {
         let values = (exchange, observed_at, json_rows(counts));
         self.execute(AssertSqlSafe(insert), values, "record the work queue").await?;
         let orders_differ = known.is_some_and(|known| order_counts(&known) != order_counts(counts));
-        Ok(WorkQueueDifference { any_differs: true, orders_differ })
+        Ok((true, orders_differ))
     }
 }

@@ -89,11 +89,9 @@ impl Store {
         let is_changed = matches!(filter.selection, StockSelection::Pending | StockSelection::Conflict);
         let mut rows = match is_changed {
             true => self.changed_stock_page(filter).await?,
-            false => self.product_stock_page(filter, PAGE_ROWS + 1).await?,
+            false => self.product_stock_page(filter).await?,
         };
-        let has_more = rows.len() > usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
-        if has_more {
-            rows.pop();
+        if cut_to_page(&mut rows) {
             let next = rows.last().map(|row| row.cursor.to_string());
             return Ok(StockPage { rows, next });
         }
@@ -104,7 +102,7 @@ impl Store {
         Ok(StockPage { rows, next })
     }
 
-    async fn product_stock_page(&self, filter: &StockFilter, limit: i64) -> Result<Vec<StockPageRow>> {
+    async fn product_stock_page(&self, filter: &StockFilter) -> Result<Vec<StockPageRow>> {
         let (from, after, to) = scan_range(filter);
         let name = filter.name_part.as_deref().map(|part| format!("%{}%", like_text(part)));
         let low = match filter.selection {
@@ -112,8 +110,8 @@ impl Store {
             _ => None,
         };
         let is_search = name.is_some() || low.is_some() || filter.warehouse.is_some();
-        let scanned = if is_search { SEARCHED_MAX } else { limit };
-        let values = (from, after, to, scanned, filter.warehouse, name, low, limit);
+        let scanned = if is_search { SEARCHED_MAX } else { PAGE_ROWS + 1 };
+        let values = (from, after, to, scanned, filter.warehouse, name, low, PAGE_ROWS + 1);
         let condition = match filter.selection {
             StockSelection::Missing => "p.missing_since_ms IS NOT NULL",
             _ => "TRUE",
@@ -203,20 +201,13 @@ impl Store {
         );
         let from = before.saturating_sub(SEARCHED_POSITIONS);
         let values = (before, &filter.operation, &filter.verdict, PAGE_ROWS + 1, &filter.sku, from);
-        let rows: Vec<ExchangeRow> =
+        let mut rows: Vec<ExchangeRow> =
             self.fetch_all(AssertSqlSafe(sql), values, "read a page of exchanges").await?;
-        Ok(match usize::try_from(PAGE_ROWS).ok().filter(|full| rows.len() > *full) {
-            Some(full) => {
-                let page: Vec<ExchangeRow> = rows.into_iter().take(full).collect();
-                let next = page.last().map(|row| row.id);
-                (page, next)
-            }
-            None => {
-                let next = before.saturating_sub(SEARCHED_POSITIONS);
-                let is_last = filter.sku.is_some() || next <= 1;
-                (rows, (!is_last).then_some(next))
-            }
-        })
+        let next = match cut_to_page(&mut rows) {
+            true => rows.last().map(|row| row.id),
+            false => Some(from).filter(|next| filter.sku.is_none() && *next > 1),
+        };
+        Ok((rows, next))
     }
 
     /// Returns the units that are left to pick, by warehouse and its name, of the open orders. What a
@@ -236,6 +227,14 @@ impl Store {
         let sql = "SELECT id, status FROM shipment WHERE order_id = $1 ORDER BY id";
         self.fetch_all(sql, (order,), "read the shipments of an order").await
     }
+}
+
+/// Cuts the row beyond a full page. Returns true if there was one.
+fn cut_to_page<T>(rows: &mut Vec<T>) -> bool {
+    let full = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
+    let has_more = rows.len() > full;
+    rows.truncate(full);
+    has_more
 }
 
 /// Returns the case key and the SKU after which a scan begins, and the case key before which it ends.
