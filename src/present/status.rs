@@ -24,25 +24,15 @@ pub(crate) struct StatusReport {
 }
 
 impl StatusReport {
-    /// Reads all data but the counts of the mirror, which take long with many SKUs.
-    pub(crate) async fn load(
-        config: &Config,
-        clock: &dyn Clock,
-        store: &Store,
-        counts: MirrorCounts,
-    ) -> Result<Self, ViewError> {
-        let mut inputs = daemon::health_inputs(config, clock, lock_state(config)?);
-        store.refuse_moved().await?;
-        // Only a daemon on this host writes the file.
-        let metrics = config.metrics_file.as_deref().filter(|_| inputs.daemon == DaemonState::Running);
-        inputs.is_metrics_old = daemon::is_metrics_old(metrics).await;
-        inputs.daemon = daemon_state(config, store).await?;
-        let leader = store.leader().await?.map(|leader| (leader, inputs.daemon == DaemonState::Running));
-        let health = health::check_health(store, &inputs).await?;
+    pub(crate) async fn load(config: &Config, clock: &dyn Clock, store: &Store) -> Result<Self, ViewError> {
+        let health = load_health(config, clock, store).await?;
+        let lives = daemon_state(config, store).await? == DaemonState::Running;
+        let leader = store.leader().await?.map(|leader| (leader, lives));
+        let now = clock.now();
         Ok(Self {
-            call_budget: CallBudgetReport::read(config, store, inputs.now).await?,
-            counts,
-            units_at_risk: store.units_at_risk(inputs.now).await?,
+            call_budget: CallBudgetReport::read(config, store, now).await?,
+            counts: store.mirror_counts().await?,
+            units_at_risk: store.units_at_risk(now).await?,
             snapshot: store.snapshot_last().await?,
             standbys: store.standbys().await?,
             leader,
@@ -74,6 +64,21 @@ impl StatusReport {
             "leader": self.leader.as_ref().and_then(|(row, lives)| leader_json(row, *lives)), "standbys": self.standbys,
         })
     }
+}
+
+/// Reads the findings with all that this host shows. Fails on a database that was moved.
+pub(crate) async fn load_health(
+    config: &Config,
+    clock: &dyn Clock,
+    store: &Store,
+) -> Result<HealthReport, ViewError> {
+    let mut inputs = daemon::health_inputs(config, clock, lock_state(config)?);
+    store.refuse_moved().await?;
+    // Only a daemon on this host writes the file.
+    let metrics = config.metrics_file.as_deref().filter(|_| inputs.daemon == DaemonState::Running);
+    inputs.is_metrics_old = daemon::is_metrics_old(metrics).await;
+    inputs.daemon = daemon_state(config, store).await?;
+    Ok(health::check_health(store, &inputs).await?)
 }
 
 pub(crate) fn job_health_columns(row: &JobHealthRow) -> ListColumns {

@@ -9,6 +9,7 @@ use super::layout::{PageFailure, address_without};
 use super::live::change_mark;
 use super::request::{FormFields, PageRequest, wants_json};
 use super::server::{HEAD_MAX_BYTES, REQUEST_TIMEOUT};
+use crate::present::status::load_health;
 use crate::telemetry::event;
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::extract::{FromRequestParts, Path, Request, State};
@@ -162,7 +163,8 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
             web.stop.cancel();
             return Err(PageFailure::from(error).into_response());
         }
-        let status = web.status().await.map_err(|error| PageFailure::from(error).into_response())?;
+        let health = load_health(&web.config, &*web.clock, &web.store).await;
+        let health = health.map_err(|error| PageFailure::from(error).into_response())?;
         // Without a mark, the first event makes the browser read the page again.
         let mark = change_mark(&web.store).await.unwrap_or_default();
         let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
@@ -170,7 +172,7 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
         Ok(Self {
             name: in_path.unwrap_or_else(|_| query.get("name").unwrap_or_default().to_owned()),
             mark,
-            findings: status.health.shown_findings().cloned().collect(),
+            findings: health.shown_findings().cloned().collect(),
             is_refresh: parts.headers.contains_key(REFRESH_HEADER),
             session,
             path: parts.uri.path().to_owned(),

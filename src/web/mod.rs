@@ -14,7 +14,6 @@
 //! | `request.rs` | a request as a page sees it: session, fields, wanted form of the answer |
 //! | `layout.rs` | the frame of a page, and its small parts: times, texts, links |
 //! | `chart.rs` | charts as SVG |
-//! | `counts.rs` | counts that are slow with many SKUs |
 //! | `live.rs` | server-sent events |
 //! | `actions.rs` | what each form does |
 //! | `decisions.rs` | the answer to a form |
@@ -26,7 +25,6 @@
 mod access;
 mod actions;
 mod chart;
-mod counts;
 mod decisions;
 mod guard;
 mod hosts;
@@ -37,14 +35,12 @@ mod request;
 mod server;
 
 use self::access::AccessControl;
-use self::counts::SlowCounter;
 use self::hosts::AllowedHosts;
 use self::live::STREAMS_MAX;
 use crate::config::Config;
 use crate::model::{Clock, Decider, Timestamp};
 use crate::present::ViewError;
 use crate::present::pages::{PagesOptions, PagesStart, RunningPages};
-use crate::present::status::StatusReport;
 use crate::store::Store;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -59,7 +55,6 @@ struct WebState {
     hosts: AllowedHosts,
     /// Places of the streams of events.
     streams: Arc<Semaphore>,
-    counter: Arc<SlowCounter>,
     is_read_only: bool,
     stop: CancellationToken,
 }
@@ -67,11 +62,6 @@ struct WebState {
 impl WebState {
     fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    async fn status(&self) -> Result<StatusReport, ViewError> {
-        let counts = self.counter.counts().await?;
-        StatusReport::load(&self.config, &*self.clock, &self.store, counts).await
     }
 }
 
@@ -112,7 +102,6 @@ async fn start(
     let web = Arc::new(WebState {
         hosts: AllowedHosts::new(names),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-        counter: SlowCounter::new(store.clone(), Arc::clone(&clock)),
         is_read_only: options.is_read_only,
         stop: stop.clone(),
         config,

@@ -5,7 +5,7 @@ use crate::model::Timestamp;
 use crate::present::call_budget::MINUTE_MS;
 use crate::present::change::STATE_ORDER;
 use crate::present::listing::{ListedSubject, age_cell, columns, sentence_cell, time_cell};
-use crate::present::status::job_health_columns;
+use crate::present::status::{StatusReport, job_health_columns};
 use crate::store::{CallInterval, ChangeRow, MirrorCounts, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
@@ -21,7 +21,7 @@ pub(super) const LANES: [(&str, &str); 4] =
     [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
 
 pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let status = web.status().await?;
+    let status = StatusReport::load(&web.config, &*web.clock, &web.store).await?;
     let now = web.now();
     let mut needing = Vec::new();
     for state in &STATE_ORDER[..3] {

@@ -123,8 +123,7 @@ pub(in crate::cli) async fn status_command(
         }
         store => store?,
     };
-    let counts = store.mirror_counts().await?;
-    let status = StatusReport::load(config, &context.clock(), &store, counts).await?;
+    let status = StatusReport::load(config, &context.clock(), &store).await?;
     let text = output.render(|| status.to_json(), || status_text(&status, all));
     Ok(CommandOutput { text, exit_code: if status.health.is_healthy() { 0 } else { 3 } })
 }
