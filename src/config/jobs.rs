@@ -3,8 +3,8 @@
 //! Default seconds and minutes are spread, so that jobs of one account do not call in the same second. Daily
 //! jobs may use any hour, because the default zone is UTC, which has no clock changes.
 
+use super::JobConfig;
 use super::reader::SectionReader;
-use super::{JobConfig, problem};
 use crate::model::JobKind;
 use crate::schedule::{MissedPolicy, Schedule, ScheduleError};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
         ScheduleError::Timezone(name) => {
             let zones = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
             table.add_problem("timezone", format!("{name:?}"), error.to_string());
-            table.suggest_key(problem::nearest_key(name, zones));
+            table.suggest_key(name, zones);
         }
         ScheduleError::Jitter(_) => {
             table.add_problem("jitter", format!("{jitter:?}"), error.to_string());

@@ -65,10 +65,3 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-pub(super) fn nearest_key<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let text = text.to_lowercase();
-    let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&text, &each.to_lowercase()), each));
-    let (score, best) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (score > 0.8).then(|| best.into())
-}

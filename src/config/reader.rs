@@ -5,8 +5,9 @@
 //! problem the default is used, but never returned, because a configuration with problems is an error.
 
 use super::layers::{self, ConfigValue, TomlTable, ValueKind, is_from_environment, show_masked};
-use super::problem::{ConfigProblem, nearest_key};
+use super::problem::ConfigProblem;
 use super::units;
+use crate::model::nearest_name;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -157,7 +158,7 @@ impl<'a> SectionReader<'a> {
         }
         let text = show_masked(&found);
         self.report_value(key, &found, format!("write one of {}", known.join(", ")));
-        self.suggest_key(nearest_key(text.trim_matches('"'), known.iter().map(String::as_str)));
+        self.suggest_key(text.trim_matches('"'), known.iter().map(String::as_str));
         default
     }
 
@@ -250,9 +251,9 @@ impl<'a> SectionReader<'a> {
         self.report.problems.push(ConfigProblem { path, variable, value, why, nearest: None, line: None });
     }
 
-    pub(super) fn suggest_key(&mut self, nearest: Option<String>) {
+    pub(super) fn suggest_key<'k>(&mut self, name: &str, known: impl IntoIterator<Item = &'k str>) {
         if let Some(last) = self.report.problems.last_mut() {
-            last.nearest = nearest;
+            last.nearest = nearest_name(name, known).map(str::to_owned);
         }
     }
 
@@ -265,7 +266,7 @@ impl<'a> SectionReader<'a> {
             let variable =
                 below_environment(&found).map(|rest| layers::variable_name(&format!("{path}{rest}")));
             let why = if is_table { "there is no such table" } else { "there is no such key" }.into();
-            let nearest = nearest_key(&key, self.known.iter().map(String::as_str));
+            let nearest = nearest_name(&key, self.known.iter().map(String::as_str)).map(str::to_owned);
             // The value is not shown, because a misspelt key may hold a secret.
             let problem = ConfigProblem { path, variable, why, nearest, ..ConfigProblem::default() };
             self.report.problems.push(problem);

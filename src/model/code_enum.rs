@@ -1,6 +1,6 @@
 //! Enums whose values have a code: the value's name in the database, the configuration, logs and JSON.
 
-/// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code` and `Display`.
+/// Defines an enum with the codes of its values, and `ALL`, `as_str`, `from_code`, `FromStr` and `Display`.
 macro_rules! code_enum {
     ($(#[$attribute:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $code:expr),+ $(,)?
@@ -21,6 +21,18 @@ macro_rules! code_enum {
             /// Returns the value of a code.
             pub(crate) fn from_code(code: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == code)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(code: &str) -> Result<Self, String> {
+                let codes: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
+                Self::from_code(code).ok_or_else(|| {
+                    let (shown, hint) = ($crate::model::shorten_text(code), $crate::model::name_hint(code, &codes));
+                    format!("`{shown}` is unknown; {hint}")
+                })
             }
         }
 

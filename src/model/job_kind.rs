@@ -1,7 +1,6 @@
 //! Kinds of job, and the causes of their runs.
 
 use super::code_enum;
-use std::str::FromStr;
 
 code_enum! {
     /// Recurring work of the daemon; the code is its name in the configuration and the journal.
@@ -31,14 +30,6 @@ code_enum! {
         Settle = "settle",
         Prune = "prune",
         Backup = "backup",
-    }
-}
-
-impl FromStr for JobKind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        JobKind::from_code(name).ok_or_else(|| format!("there is no job named `{name}`"))
     }
 }
 

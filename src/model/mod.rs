@@ -11,6 +11,7 @@ mod ids;
 mod job_kind;
 mod lane;
 mod month;
+mod names;
 mod operation;
 mod order_line;
 mod quantity;
@@ -31,6 +32,7 @@ pub use ids::{
 pub use job_kind::{JobKind, RunTrigger};
 pub(crate) use lane::Lane;
 pub(crate) use month::Month;
+pub(crate) use names::{name_hint, nearest_name, shorten_text};
 pub(crate) use operation::UPDATE_MAX_ENTRIES;
 pub use operation::{CallEffect, Operation};
 pub(crate) use order_line::OrderLine;

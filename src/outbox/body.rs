@@ -7,33 +7,13 @@
 use super::body_fields::{BodyFields, bad_body};
 use super::{
     ChangeKind, CreateBody, CreatedThing, ProductUpdate, QuantityAdjust, QuantitySet, Reason, ShipmentCreate,
-    TrackingSubmit, UnknownKind, product, template, unique_json, warehouse,
+    TrackingSubmit, product, template, unique_json, warehouse,
 };
 use crate::model::{Sku, StockLevel};
 use serde_json::Value;
 
 /// Maximum size of a body in bytes, far above a product with twelve images and long descriptions.
 pub(crate) const BODY_MAX_BYTES: usize = 256 * 1024;
-
-/// A body as the outbox stores it.
-///
-/// A body over the limit is not loaded, because a page of such bodies would exhaust the memory of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoredBody {
-    Text(String),
-    /// Size in bytes of a body over [`BODY_MAX_BYTES`].
-    TooLong(u64),
-}
-
-impl StoredBody {
-    /// Returns the text, or `None` for a body over the limit.
-    pub(crate) fn as_text(&self) -> Option<&str> {
-        match self {
-            StoredBody::Text(text) => Some(text),
-            StoredBody::TooLong(_) => None,
-        }
-    }
-}
 
 /// The error of a change that is rejected permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,12 +23,6 @@ pub(crate) struct ChangeRejection {
     pub reason: Reason,
     /// Problem, its subject and the remedy, for the outbox's column `detail`.
     pub detail: String,
-}
-
-impl From<UnknownKind> for ChangeRejection {
-    fn from(error: UnknownKind) -> Self {
-        bad_body(error.to_string())
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -90,9 +64,12 @@ impl ChangeBody {
 ///
 /// Fails with [`Reason::BadBody`] for an unknown kind or an invalid body.
 pub(crate) fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
-    let kind = kind.parse::<ChangeKind>()?;
+    let kind = kind.parse().map_err(|why| bad_body(format!("the kind {why}")))?;
     if body.len() > BODY_MAX_BYTES {
-        return Err(body_too_long(u64::try_from(body.len()).unwrap_or(u64::MAX)));
+        let size = body.len();
+        return Err(bad_body(format!(
+            "the body is {size} bytes long; the limit is {BODY_MAX_BYTES}, make it shorter"
+        )));
     }
     if body.contains(char::REPLACEMENT_CHARACTER) {
         return Err(bad_body("the body holds text that is not UTF-8; write it in UTF-8".into()));
@@ -116,23 +93,6 @@ pub(crate) fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRej
         ChangeKind::WarehouseCreate => warehouse::parse_create(map).map(ChangeBody::Create),
         ChangeKind::ListingTemplateCreate => template::parse_create(map).map(ChangeBody::Create),
     }
-}
-
-/// Parses a change as the outbox stores it.
-///
-/// As [`parse_body`]. A body over the limit is rejected by its size, without its text.
-pub(crate) fn read_stored_body(kind: &str, body: &StoredBody) -> Result<ChangeBody, ChangeRejection> {
-    match body {
-        StoredBody::Text(body) => parse_body(kind, body),
-        StoredBody::TooLong(size) => {
-            kind.parse::<ChangeKind>()?;
-            Err(body_too_long(*size))
-        }
-    }
-}
-
-fn body_too_long(size: u64) -> ChangeRejection {
-    bad_body(format!("the body is {size} bytes long; the limit is {BODY_MAX_BYTES}, make it shorter"))
 }
 
 fn json_type_name(value: &Value) -> &'static str {

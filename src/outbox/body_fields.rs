@@ -5,7 +5,7 @@
 //! absent, because many programs write optional fields as `null`.
 
 use super::{ChangeRejection, Reason};
-use crate::model::{Quantity, Sku, Timestamp, WarehouseId, json_integer};
+use crate::model::{Quantity, Sku, Timestamp, WarehouseId, json_integer, name_hint, shorten_text};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
@@ -14,12 +14,6 @@ const ID_MAX: i64 = 9_000_000_000_000_000;
 
 /// Accepted quantities: 32 bits as at the platform, and not negative.
 pub(super) const QUANTITY_RANGE: RangeInclusive<i64> = 0..=Quantity::MAX.0;
-
-/// Minimum Jaro-Winkler similarity of a suggested name.
-const SIMILARITY_MIN: f64 = 0.75;
-
-/// Maximum characters of an invalid value in a message.
-const SHOWN_MAX_CHARS: usize = 60;
 
 /// An object of a body, with its path within the body.
 pub(super) struct BodyFields<'a> {
@@ -54,10 +48,7 @@ impl<'a> BodyFields<'a> {
         let Some(unknown) = self.map.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        let hint = match nearest_name(unknown, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the fields are {}", known.join(", ")),
-        };
+        let hint = name_hint(unknown, known);
         Err(bad_body(format!("there is no field `{}{unknown}`; {hint}", self.path)))
     }
 
@@ -201,25 +192,7 @@ pub(super) fn bad_body(detail: String) -> ChangeRejection {
     ChangeRejection { reason: Reason::BadBody, detail }
 }
 
-/// Returns the known name most similar to `name`, if any is similar enough.
-pub(super) fn nearest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
-    known
-        .map(|candidate| (likeness(candidate), candidate))
-        .filter(|(score, _)| *score >= SIMILARITY_MIN)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate)
-}
-
-/// Returns a foreign text, truncated to [`SHOWN_MAX_CHARS`].
-pub(super) fn shorten_text(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into(),
-    }
-}
-
-/// Returns the value as JSON, truncated to [`SHOWN_MAX_CHARS`].
+/// Returns the value as JSON, truncated for a message.
 fn shorten_json(value: &Value) -> String {
     shorten_text(&value.to_string())
 }

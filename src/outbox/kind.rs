@@ -1,8 +1,6 @@
 //! The eight kinds of change, by the names that other programs insert.
 
-use super::body_fields::{nearest_name, shorten_text};
 use crate::model::code_enum;
-use std::str::FromStr;
 
 code_enum! {
     pub enum ChangeKind {
@@ -18,26 +16,6 @@ code_enum! {
         ProductUpdate = "product.update",
         WarehouseCreate = "warehouse.create",
         ListingTemplateCreate = "listing_template.create",
-    }
-}
-
-impl FromStr for ChangeKind {
-    type Err = UnknownKind;
-    fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        ChangeKind::from_code(name).ok_or_else(|| UnknownKind(name.into()))
-    }
-}
-
-/// An unknown name of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kind of change `{shown}`; {hint}", shown = shorten_text(.0), hint = kind_hint(.0))]
-pub struct UnknownKind(pub String);
-
-fn kind_hint(name: &str) -> String {
-    let names = ChangeKind::ALL.iter().map(|kind| kind.as_str());
-    match nearest_name(name, names.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the kinds are {}", names.collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -26,7 +26,6 @@
 
 use crate::model::code_enum;
 use serde::Serialize;
-use std::str::FromStr;
 
 code_enum! {
     #[derive(Serialize)]
@@ -71,20 +70,6 @@ impl ChangeState {
         matches!(self, ChangeState::Sending | ChangeState::InDoubt)
     }
 }
-
-impl FromStr for ChangeState {
-    type Err = UnknownState;
-    fn from_str(name: &str) -> Result<Self, UnknownState> {
-        ChangeState::from_code(name).ok_or_else(|| UnknownState(name.into()))
-    }
-}
-
-/// An unknown name of a state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a change has no state `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
-)]
-pub struct UnknownState(pub String);
 
 #[cfg(test)]
 mod tests {

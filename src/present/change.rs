@@ -175,7 +175,7 @@ pub(crate) fn change_json(row: &ChangeRow) -> Value {
     json!({
         "id": row.id, "key": row.key, "kind": row.content.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
-        "body": parse_json(row.content.stored_body.as_text()),
+        "body": parse_json(row.content.stored_body.as_deref()),
         "created_at": row.created_at, "inserted_by": row.inserted_by, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,

@@ -43,7 +43,7 @@ impl FormFields {
 
     pub(super) fn code<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, ViewError> {
         let parsed = self.given(name).map(str::parse::<T>).transpose();
-        parsed.map_err(|error| ViewError::Invalid(error.to_string()))
+        parsed.map_err(|error| ViewError::Invalid(format!("`{name}`: {error}")))
     }
 
     pub(super) fn required_number(&self, name: &str) -> Result<i64, ViewError> {

@@ -1,7 +1,7 @@
 //! The outbox: changes, as stored, and their lists.
 
 use crate::model::{ChangeId, Position, Quantity, Sku, StockLevel, Timestamp, WarehouseId};
-use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, StoredBody, read_stored_body};
+use crate::outbox::{ChangeBody, ChangeRejection, ChangeState, Reason, parse_body};
 use crate::store::engine::error::SqlContext as _;
 use crate::store::engine::fetch::Connection;
 use crate::store::engine::lossy_text::LossyText;
@@ -16,18 +16,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeContent {
     pub kind: String,
-    pub stored_body: StoredBody,
+    /// Body as inserted; `None` above `BODY_MAX_BYTES`, because a page of such bodies would exhaust the memory.
+    pub stored_body: Option<String>,
     /// Parsed body, or the reason for which the change is rejected.
     pub body: Result<ChangeBody, ChangeRejection>,
 }
 
 /// SQL: the body of a change as columns of [`ChangeContentRow`]; no text above `BODY_MAX_BYTES`.
-///
-/// The database reads the size without loading the text.
 macro_rules! body_columns {
     () => {
-        "CASE WHEN octet_length(body) <= 262144 THEN body END AS body, \
-         CAST(octet_length(body) AS BIGINT) AS body_size"
+        "CASE WHEN octet_length(body) <= 262144 THEN body END AS body"
     };
 }
 pub(in crate::store) use body_columns;
@@ -36,7 +34,6 @@ pub(in crate::store) use body_columns;
 struct ChangeContentRow {
     kind: LossyText,
     body: Option<LossyText>,
-    body_size: i64,
 }
 
 impl<'r, R: Row> FromRow<'r, R> for ChangeContent
@@ -45,10 +42,9 @@ where
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
         let row = ChangeContentRow::from_row(row)?;
-        let too_long = StoredBody::TooLong(row.body_size.unsigned_abs());
-        let stored_body = row.body.map_or(too_long, |body| StoredBody::Text(body.into()));
-        let kind = String::from(row.kind);
-        Ok(Self { body: read_stored_body(&kind, &stored_body), kind, stored_body })
+        let (kind, stored_body) = (String::from(row.kind), row.body.map(String::from));
+        let body = parse_body(&kind, stored_body.as_deref().unwrap_or_default());
+        Ok(Self { kind, stored_body, body })
     }
 }
 

@@ -51,7 +51,7 @@ fn summary(detail: &ChangeDetail) -> Markup {
             p { "Stock level: " (link(ListedSubject::Sku, level.sku.as_str())) " in warehouse " (level.warehouse_id) }
         }
         h3 { "Body" }
-        (body_block(&parse_json(change.content.stored_body.as_text())))
+        (body_block(&parse_json(change.content.stored_body.as_deref())))
     }
 }
 
