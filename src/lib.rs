@@ -33,8 +33,8 @@
 //! | [`explain`] | steps and sentences of a stock level's history, for the command line and the page |
 //! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop; the only wiring |
 //! | [`present`] | the data of views, which the command line and the page share |
-//! | [`cli`] | one file per command; the only room that prints |
 //! | [`web`] | the page: one file per address, served beside the daemon |
+//! | [`cli`] | one file per command; the only room that prints |
 //! | [`sandbox`] | the platform itself, for tests and demonstrations; it imports nothing of the rest |
 //!
 //! What always holds:

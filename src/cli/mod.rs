@@ -46,7 +46,6 @@ use crate::config::{ConfigError, KeyError};
 use crate::daemon::{ControlError, StartError};
 use crate::exec::JobError;
 use crate::present::ViewError;
-use crate::present::pages::StartPages;
 use crate::projection::ProjectionError;
 use crate::sandbox::{SandboxError, SandboxOptions};
 use crate::store::{LockError, StoreError};
@@ -298,8 +297,8 @@ impl From<ConfigError> for CommandFailure {
     }
 }
 
-/// Parses the command line, runs the command and returns its exit code. `start_pages` starts the page.
-pub fn main(start_pages: StartPages) -> ExitCode {
+/// Parses the command line, runs the command and returns its exit code.
+pub fn main() -> ExitCode {
     // Every file and folder is its owner's, and its group may read it. The others have a mode of their own.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let matches = examples::command_with_examples().try_get_matches().and_then(refuse_empty);
@@ -319,7 +318,7 @@ pub fn main(start_pages: StartPages) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    match runtime.block_on(dispatch(cli, start_pages)) {
+    match runtime.block_on(dispatch(cli)) {
         Ok(answer) => {
             output::print_text(&answer.text);
             ExitCode::from(answer.exit_code)
@@ -349,18 +348,18 @@ fn refuse_empty(matches: ArgMatches) -> Result<ArgMatches, clap::Error> {
     Ok(matches)
 }
 
-async fn dispatch(cli: Cli, start_pages: StartPages) -> CommandResult {
+async fn dispatch(cli: Cli) -> CommandResult {
     if cli.utc {
         local_time::use_utc();
     }
     let context = context::CliContext::new(cli.config);
     match cli.command {
-        Command::Demo(demo) => demo::demo_command(demo, start_pages).await,
+        Command::Demo(demo) => demo::demo_command(demo).await,
         Command::Init(args) => init::init_command(&context, args).await,
         Command::Run { once } => run::run_command(&context, once).await,
         Command::Check { online } => check::check_command(&context, online).await,
         Command::Status { all, output } => status::status_command(&context, all, output).await,
-        Command::Web(args) => pages::web_command(&context, args, start_pages).await,
+        Command::Web(args) => pages::web_command(&context, args).await,
         Command::Pause(args) => pause::pause_command(&context, args).await,
         Command::Resume(args) => pause::resume_command(&context, args).await,
         Command::Notify(command) => notify::notify_command(&context, command).await,

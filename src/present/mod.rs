@@ -1,7 +1,7 @@
 //! The data of views: the values that a command prints with `--json` and that a page shows, and the changes that
 //! both queue.
 //!
-//! The command line and the page present the same values, so neither imports the other. This room reads the
+//! The command line and the page present the same values, so neither has them. This room reads the
 //! database and prints nothing. Each value that programs read has one function `…_json`; its fields are a contract.
 
 pub(crate) mod call_budget;
@@ -11,7 +11,6 @@ pub(crate) mod daemon_state;
 pub(crate) mod decisions;
 pub(crate) mod listing;
 pub(crate) mod orders;
-pub mod pages;
 pub(crate) mod pauses;
 pub(crate) mod queue;
 pub(crate) mod runs;

@@ -40,12 +40,42 @@ use self::live::STREAMS_MAX;
 use crate::config::Config;
 use crate::model::{Clock, Decider, Timestamp};
 use crate::present::ViewError;
-use crate::present::pages::{PagesOptions, PagesStart, RunningPages};
 use crate::store::Store;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// Options of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct PagesOptions {
+    /// Address to listen on; port 0 takes a free port.
+    pub listen: SocketAddr,
+    /// True if the page takes no decision.
+    pub is_read_only: bool,
+}
+
+/// The page while it is served.
+#[derive(Debug)]
+pub struct RunningPages {
+    /// Address with the token, for a browser.
+    pub url: String,
+    /// Ends the page.
+    pub stop: CancellationToken,
+    /// The server; it ends after `stop`.
+    pub ended: JoinHandle<()>,
+}
+
+impl RunningPages {
+    /// Stops the page and waits for its end.
+    pub(crate) async fn end(self) {
+        self.stop.cancel();
+        // A panic of the server is in its log.
+        let _ = self.ended.await;
+    }
+}
 
 struct WebState {
     config: Config,
@@ -66,11 +96,7 @@ impl WebState {
 }
 
 /// Starts the page.
-pub fn start_pages(config: Config, clock: Arc<dyn Clock>, options: PagesOptions) -> PagesStart {
-    Box::pin(start(config, clock, options))
-}
-
-async fn start(
+pub async fn start_pages(
     config: Config,
     clock: Arc<dyn Clock>,
     options: PagesOptions,

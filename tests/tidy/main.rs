@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 ///
 /// First stand nouns and pure rooms, then the edges, then the rooms that join them. Every room may import
 /// `telemetry::event` (names only). Of `client`, `store` names the records of the wire alone, so that a record has one
-/// type from the wire to the mirror. No room below `daemon` imports `config`. The sandbox imports nothing. The command line and the page do not import each other.
+/// type from the wire to the mirror. No room below `daemon` imports `config`. The sandbox imports nothing.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("outbox", &["model"]),
@@ -96,7 +96,21 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sandbox", &[]),
-    // `main` passes the start of the page to the command line, so that neither imports the other.
+    (
+        "web",
+        &[
+            "model",
+            "outbox",
+            "exec",
+            "config",
+            "store",
+            "health",
+            "daemon",
+            "explain",
+            "present",
+            "telemetry",
+        ],
+    ),
     (
         "cli",
         &[
@@ -121,21 +135,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "explain",
             "present",
             "sandbox",
-        ],
-    ),
-    (
-        "web",
-        &[
-            "model",
-            "outbox",
-            "exec",
-            "config",
-            "store",
-            "health",
-            "daemon",
-            "explain",
-            "present",
-            "telemetry",
+            "web",
         ],
     ),
 ];

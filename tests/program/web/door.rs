@@ -4,8 +4,7 @@ use super::Visit;
 use crate::support::World;
 use tallyd::config::Config;
 use tallyd::daemon::SystemClock;
-use tallyd::present::pages::PagesOptions;
-use tallyd::web::start_pages;
+use tallyd::web::{PagesOptions, start_pages};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant};
@@ -270,11 +269,10 @@ async fn two_hundred_slow_connections_do_not_stop_a_page() {
 async fn the_page_listens_on_loopback_unless_a_proxy_is_named() {
     use std::sync::Arc;
     use tallyd::daemon::SystemClock;
-    use tallyd::present::pages::PagesOptions;
     let world = World::new().await;
     world.make().await;
     let options = PagesOptions { listen: ([0, 0, 0, 0], 0).into(), is_read_only: true };
-    let refused = tallyd::web::start_pages(world.config(), Arc::new(SystemClock), options).await;
+    let refused = start_pages(world.config(), Arc::new(SystemClock), options).await;
     assert!(refused.unwrap_err().to_string().contains("web.allow_hosts"));
     let more = "[web]\nallow_hosts = [\"Stock.example\"]\n";
     let config = tallyd::config::Config::from_toml(&world.toml(more)).unwrap();

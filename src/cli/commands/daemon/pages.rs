@@ -3,7 +3,7 @@
 use super::run::wait_for_interrupt;
 use crate::cli::context::CliContext;
 use crate::cli::{CommandFailure, CommandResult, logging, output};
-use crate::present::pages::{PagesOptions, StartPages};
+use crate::web::{PagesOptions, start_pages};
 use clap::Args;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -22,11 +22,7 @@ pub(in crate::cli) struct WebArgs {
     open: bool,
 }
 
-pub(in crate::cli) async fn web_command(
-    context: &CliContext,
-    args: WebArgs,
-    start_pages: StartPages,
-) -> CommandResult {
+pub(in crate::cli) async fn web_command(context: &CliContext, args: WebArgs) -> CommandResult {
     let config = context.config()?;
     logging::init_logging(config.log.format, config.log.level)?;
     let options = PagesOptions { listen: args.listen, is_read_only: args.read_only };

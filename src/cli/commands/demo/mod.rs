@@ -20,11 +20,11 @@ use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
-use crate::present::pages::{PagesOptions, RunningPages, StartPages};
 use crate::present::tracked::{track_orders, track_skus};
 use crate::sandbox::{SandboxOptions, start_sandbox};
 use crate::store::Store;
 use crate::telemetry::LogFormat;
+use crate::web::{PagesOptions, RunningPages, start_pages};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,17 +51,17 @@ pub(in crate::cli) struct DemoArgs {
     standby: Option<String>,
 }
 
-pub(in crate::cli) async fn demo_command(args: DemoArgs, start_pages: StartPages) -> CommandResult {
+pub(in crate::cli) async fn demo_command(args: DemoArgs) -> CommandResult {
     // The scenes bring about the warnings.
     logging::init_logging(LogFormat::Text, "error")?;
     if let Some(folder) = &args.resume {
-        return resume_demo(folder, start_pages).await;
+        return resume_demo(folder).await;
     }
     let folder = DemoFolder::create(args.keep)?;
     let open = Duration::from_secs(args.seconds);
     let (text, is_good) = match &args.standby {
-        Some(url) => standby::run_and_take_over(&folder, url, open, start_pages).await?,
-        None => run_and_compare(&folder, open, start_pages).await?,
+        Some(url) => standby::run_and_take_over(&folder, url, open).await?,
+        None => run_and_compare(&folder, open).await?,
     };
     Ok(CommandOutput { text: text + &folder.next_steps_text(), exit_code: u8::from(!is_good) })
 }
@@ -76,7 +76,7 @@ fn sandbox_options(folder: &DemoFolder) -> SandboxOptions {
     }
 }
 
-async fn resume_demo(path: &Path, start_pages: StartPages) -> CommandResult {
+async fn resume_demo(path: &Path) -> CommandResult {
     let (folder, config, listen) = DemoFolder::open_kept(path)?;
     let sandbox = start_sandbox(SandboxOptions { listen, ..sandbox_options(&folder) }).await?;
     let named = format!("--config {}", folder.path.join("tallyd.toml").display());
@@ -85,7 +85,7 @@ async fn resume_demo(path: &Path, start_pages: StartPages) -> CommandResult {
             "the sandbox at http://{listen} and its daemon run until Ctrl-C; in another terminal:\n  \
              tallyd {named} status\n  tallyd {named} stock\n  tallyd {named} outbox list\n"
         ));
-        let pages = show_pages(config, start_pages).await?;
+        let pages = show_pages(config).await?;
         wait_for_interrupt().await?;
         pages.end().await;
         Ok(())
@@ -111,18 +111,14 @@ async fn with_daemon<T>(
     done
 }
 
-async fn run_and_compare(
-    folder: &DemoFolder,
-    open: Duration,
-    start_pages: StartPages,
-) -> Result<(String, bool), CommandFailure> {
+async fn run_and_compare(folder: &DemoFolder, open: Duration) -> Result<(String, bool), CommandFailure> {
     let sandbox = start_sandbox(sandbox_options(folder)).await?;
     let database = folder.path.join("tallyd.db");
     let config = folder.write_config("tallyd.toml", &sandbox, &format!("path = {database:?}"))?;
     let summary = with_daemon(config.clone(), async {
         let store = Store::open_beside(&database).await?;
         let stage = DemoStage { sandbox: &sandbox, store: &store, config: &config };
-        let begun = stage.open(start_pages).await?;
+        let begun = stage.open().await?;
         let mut shop = SimulatedShop::new(&stage);
         shop.run_for(open).await?;
         stage.play().await?;
@@ -136,7 +132,7 @@ async fn run_and_compare(
 impl DemoStage<'_> {
     /// Tracks all that the sandbox has, shows the page, and waits for the first facts, before which the mirror cannot
     /// see a sale.
-    async fn open(&self, start_pages: StartPages) -> Result<(RunningPages, Instant), CommandFailure> {
+    async fn open(&self) -> Result<(RunningPages, Instant), CommandFailure> {
         let skus = self.sandbox.all_skus().await?;
         let skus: Vec<Sku> = skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
         let orders: Vec<OrderId> = self.sandbox.order_ids().await?.into_iter().map(OrderId).collect();
@@ -148,7 +144,7 @@ impl DemoStage<'_> {
             skus.len(),
             orders.len()
         ));
-        let pages = show_pages(self.config.clone(), start_pages).await?;
+        let pages = show_pages(self.config.clone()).await?;
         let started = Instant::now();
         let has_facts = async || Ok((self.store.mirror_counts().await?.stock_levels > 0).then_some(()));
         until("the first facts were read", has_facts).await?;
@@ -170,7 +166,7 @@ impl DemoStage<'_> {
     }
 }
 
-async fn show_pages(config: Config, start_pages: StartPages) -> Result<RunningPages, CommandFailure> {
+async fn show_pages(config: Config) -> Result<RunningPages, CommandFailure> {
     let options = PagesOptions { listen: ([127, 0, 0, 1], 0).into(), is_read_only: false };
     let pages = start_pages(config, Arc::new(SystemClock), options).await?;
     output::print_text(&format!("the page, for a browser: {}\n", pages.url));

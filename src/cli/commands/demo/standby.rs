@@ -11,7 +11,6 @@ use crate::cli::CommandFailure;
 use crate::cli::output::print_text;
 use crate::daemon::SystemClock;
 use crate::model::Clock as _;
-use crate::present::pages::StartPages;
 use crate::sandbox::start_sandbox;
 use crate::store::{DatabaseLocation, PostgresDatabase, Store};
 use std::process::Stdio;
@@ -34,7 +33,6 @@ pub(super) async fn run_and_take_over(
     folder: &DemoFolder,
     url: &str,
     open: Duration,
-    start_pages: StartPages,
 ) -> Result<(String, bool), CommandFailure> {
     let schema = format!("tallyd_demo_{}", SystemClock.now().0);
     let unusable =
@@ -59,7 +57,7 @@ pub(super) async fn run_and_take_over(
     let stands_by = async || Ok((!store.standbys().await?.is_empty()).then_some(()));
     until("south stood by", stands_by).await?;
     let stage = DemoStage { sandbox: &sandbox, store: &store, config: &config };
-    let begun = stage.open(start_pages).await?;
+    let begun = stage.open().await?;
     let mut shop = SimulatedShop::new(&stage);
     shop.run_for(open / 2).await?;
     north.kill().await.map_err(CommandFailure::cannot("kill the leader"))?;
