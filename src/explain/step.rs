@@ -5,7 +5,7 @@
 
 use crate::model::{CallEffect, Operation, Timestamp};
 use crate::outbox::{ChangeBody, ChangeState};
-use crate::store::{ChangeRow, ExplainedChange, ExplainedEvent, OUTBOX_RESOLVED, QuantityStateRow};
+use crate::store::{ChangeRow, ExplainedChange, ExplainedEvent, QuantityStateRow};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -216,14 +216,11 @@ fn event_step(event: &ExplainedEvent) -> ExplainStep {
         step.after = event.detail.as_ref().and_then(|shown| shown.parse().ok());
         step.call = event.position.map(|exchange| StepCall { exchange, operation: None, verdict: None });
     }
-    let is_release = event.kind == "brake.released";
-    if !is_release {
+    if event.kind != "brake.released" {
         let key = event.subject.to_string();
         step.changes = vec![StepChange { key, state: None, reason: None, detail: None }];
     }
-    // Versions before the column `decided_by` recorded an operator's decision without a name.
-    let is_nameless = is_release || event.kind == OUTBOX_RESOLVED;
-    step.by = event.decided_by.clone().or_else(|| (!is_nameless).then(|| "tallyd".into()));
+    step.by = event.decided_by.clone().or_else(|| Some("tallyd".into()));
     step.event = (kind == StepKind::Event).then(|| event.kind.clone());
     step.detail = event.detail.clone();
     step

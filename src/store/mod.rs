@@ -60,7 +60,7 @@ pub(crate) use engine::table_rows::ReplacedText;
 pub(crate) use engine::watch::DatabaseWatch;
 pub use engine::write_transaction::{Durability, WriteTransaction};
 pub(crate) use journal::detail::{ExchangeDetail, RunChange};
-pub(crate) use journal::event::{JournalEvent, OUTBOX_RESOLVED, QUOTA_LIFTED};
+pub(crate) use journal::event::{JournalEvent, QUOTA_LIFTED};
 pub(crate) use journal::exchange::UsedReservation;
 pub(crate) use journal::fact_tables::FACT_TABLES;
 pub(crate) use journal::fact_tables::FactRow;

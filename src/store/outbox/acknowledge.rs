@@ -5,17 +5,12 @@
 use crate::model::Timestamp;
 use crate::outbox::ChangeState;
 use crate::store::{DecisionResult, Result, WriteTransaction};
-use serde_json::json;
 
 const ACKNOWLEDGED: &str = "outbox.acknowledged";
 
 impl WriteTransaction {
     /// Acknowledges a rejected change; an acknowledged one stays as it is.
-    pub(crate) async fn outbox_acknowledge(
-        &mut self,
-        key: &str,
-        at: Timestamp,
-    ) -> Result<DecisionResult<()>> {
+    pub async fn outbox_acknowledge(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = $1";
         let found: Option<(ChangeState, Option<i64>)> =
             self.fetch_optional(sql, (key,), "read the change to acknowledge").await?;
@@ -30,21 +25,5 @@ impl WriteTransaction {
         self.event_append(at, ACKNOWLEDGED, key, None).await?;
         let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = $2 WHERE key = $1";
         self.execute(sql, (key, at), "acknowledge a rejected change").await.map(Ok)
-    }
-
-    /// Acknowledges all rejected changes with one event, and returns the number of new acknowledgements.
-    pub async fn outbox_acknowledge_all(&mut self, at: Timestamp) -> Result<u64> {
-        let sql = "SELECT count(*), coalesce(max(id), 0) FROM outbox \
-                   WHERE state = 'rejected' AND acknowledged_ms IS NULL";
-        let (changes, newest): (i64, i64) =
-            self.fetch_one(sql, (), "count the rejected changes to acknowledge").await?;
-        if changes == 0 {
-            return Ok(0);
-        }
-        let detail = json!({"changes": changes, "to": newest}).to_string();
-        self.event_append(at, ACKNOWLEDGED, "outbox", Some(&detail)).await?;
-        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = $1 \
-                   WHERE state = 'rejected' AND acknowledged_ms IS NULL";
-        self.execute_counting(sql, (at,), "acknowledge the rejected changes").await
     }
 }

@@ -35,7 +35,7 @@ impl WriteTransaction {
     /// Releases a change that a brake or a restored database holds.
     pub(crate) async fn outbox_release(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        if let Err(why) = change_status(&change).and_then(|status| status.check_release()) {
+        if let Err(why) = change.status().and_then(|status| status.check_release()) {
             return Ok(Err(why));
         }
         self.brake_release(&[key.to_owned()], at).await.map(|_| Ok(()))
@@ -50,7 +50,7 @@ impl WriteTransaction {
         at: Timestamp,
     ) -> Result<DecisionResult<ResolutionEffect>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        let step = match change_status(&change).and_then(|status| status.resolution_step(resolution)) {
+        let step = match change.status().and_then(|status| status.resolution_step(resolution)) {
             Ok(step) => step,
             Err(why) => return Ok(Err(why)),
         };
@@ -96,7 +96,7 @@ impl WriteTransaction {
     /// Requeues a held change after its cause was fixed.
     pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        if let Err(why) = change_status(&change).and_then(|status| status.check_retry()) {
+        if let Err(why) = change.status().and_then(|status| status.check_retry()) {
             return Ok(Err(why));
         }
         let (decision, detail) = (json!({"answered": "retry"}), "planned again by the operator");
@@ -106,7 +106,7 @@ impl WriteTransaction {
     /// Cancels a pending or held change that certainly had no effect.
     pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<DecisionResult<()>> {
         let Some(change) = self.outbox_find(key).await? else { return Ok(Err(unknown_key())) };
-        let checked = match change_status(&change) {
+        let checked = match change.status() {
             Ok(status) => status.check_cancel(),
             // A change of a kind that this version does not know.
             Err(_) if change.state.may_become(ChangeState::Cancelled) => Ok(()),
@@ -250,16 +250,18 @@ fn unknown_key() -> String {
     "there is no change with this key".into()
 }
 
-/// Returns the part of a change on which the possible resolutions depend.
-fn change_status(change: &ChangeRow) -> DecisionResult<ChangeStatus<'_>> {
-    let (kind, state) = (&change.content.kind, change.state);
-    let unreadable = |_| format!("its row ({kind}, {state}) was written by another version of tallyd");
-    Ok(ChangeStatus {
-        key: &change.key,
-        kind: kind.parse().map_err(unreadable)?,
-        state: change.state,
-        reason: change.reason.as_deref().and_then(Reason::from_code),
-    })
+impl ChangeRow {
+    /// Returns the part of the change on which the possible decisions depend. Fails for a kind of another version.
+    pub(crate) fn status(&self) -> DecisionResult<ChangeStatus<'_>> {
+        let (kind, state) = (&self.content.kind, self.state);
+        let unreadable = |_| format!("its row ({kind}, {state}) was written by another version of tallyd");
+        Ok(ChangeStatus {
+            key: &self.key,
+            kind: kind.parse().map_err(unreadable)?,
+            state,
+            reason: self.reason.as_deref().and_then(Reason::from_code),
+        })
+    }
 }
 
 /// Returns the write of the row's entry; `None` if it wrote no stock level.

@@ -41,13 +41,12 @@ impl Store {
     /// Returns the decisions on a change, of `settle` or of a person, oldest first.
     ///
     /// These are the events of its key, those of another change of its entry that moved it too, and those
-    /// that released or acknowledged many changes.
+    /// that released many changes.
     pub(crate) async fn change_decisions(&self, key: &str) -> Result<Vec<JournalEvent>> {
         let sql = "SELECT position, at_ms, kind, subject, detail, decided_by FROM event WHERE subject = $1 \
                    UNION SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM outbox o \
-                       JOIN event e ON e.subject = 'outbox' AND CASE e.kind \
-                           WHEN 'brake.released' THEN e.at_ms = o.released_ms \
-                           WHEN 'outbox.acknowledged' THEN e.at_ms = o.acknowledged_ms END WHERE o.key = $1 \
+                       JOIN event e ON e.subject = 'outbox' AND e.kind = 'brake.released' AND e.at_ms = o.released_ms \
+                       WHERE o.key = $1 \
                    UNION SELECT e.position, e.at_ms, e.kind, e.subject, e.detail, e.decided_by FROM outbox o \
                        JOIN outbox other ON other.exchange_id = o.exchange_id \
                        JOIN event e ON e.subject = other.key AND e.kind = 'outbox.resolved' \

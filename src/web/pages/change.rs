@@ -1,7 +1,7 @@
 //! `/outbox/KEY`: a change with its life, its evidence and its calls, and the decisions that its state allows.
 
 use crate::model::{Position, Quantity, ShipmentId};
-use crate::outbox::{ChangeBody, ChangeState, ChangeStatus, Reason, Resolution};
+use crate::outbox::{ChangeBody, ChangeState, Resolution};
 use crate::present::change::{ChangeDetail, change_json};
 use crate::present::listing::ListedSubject;
 use crate::present::parse_json;
@@ -55,18 +55,10 @@ fn summary(detail: &ChangeDetail) -> Markup {
     }
 }
 
-/// Returns the parts of the change on which its decisions depend; `None` for a kind of another version.
-fn status_of(detail: &ChangeDetail) -> Option<ChangeStatus<'_>> {
-    let change = &detail.change;
-    let reason = change.reason.as_deref().and_then(Reason::from_code);
-    let kind = change.content.kind.parse().ok()?;
-    Some(ChangeStatus { key: &change.key, kind, state: change.state, reason })
-}
-
 /// Both sides of a conflict about a quantity, each with the effect of its choice.
 fn conflict(detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
-    let may = |resolution| status_of(detail).is_some_and(|status| status.resolution_step(resolution).is_ok());
+    let may = |resolution| change.status().is_ok_and(|status| status.resolution_step(resolution).is_ok());
     if !may(Resolution::Theirs) {
         return html! {};
     }
@@ -116,7 +108,7 @@ fn calls(detail: &ChangeDetail, bodies: &[Value]) -> Markup {
 
 fn decisions(request: &PageRequest, detail: &ChangeDetail) -> Markup {
     let change = &detail.change;
-    let Some(status) = status_of(detail) else { return html! {} };
+    let Ok(status) = change.status() else { return html! {} };
     let may = |resolution| status.resolution_step(resolution).is_ok();
     let to = address("/outbox", &change.key);
     let form = |body: &Markup| {

@@ -10,8 +10,7 @@ use super::trial::Trial;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tallyd::present::pages::{PagesOptions, RunningPages};
-use tallyd::web::start_pages;
+use tallyd::web::{PagesOptions, RunningPages, start_pages};
 
 /// A number that rises with each change and each decision.
 const WRITTEN: &str =

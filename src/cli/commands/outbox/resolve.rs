@@ -4,11 +4,12 @@
 
 use super::select::require_key;
 use crate::cli::CommandResult;
-use crate::cli::context::{CliContext, write_and_commit};
+use crate::cli::context::CliContext;
 use crate::cli::output::decision_output;
 use crate::model::{Quantity, ShipmentId, counted};
-use crate::outbox::Resolution;
-use crate::present::decisions::resolve;
+use crate::outbox::{ChangeState, Resolution};
+use crate::present::decisions::{KeyDecision, decide, resolve};
+use crate::store::OutboxFilter;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -62,7 +63,9 @@ pub(super) async fn resolve_change(context: &CliContext, args: &OutboxResolveArg
 }
 
 pub(super) async fn acknowledge_all_changes(context: &CliContext) -> CommandResult {
-    let (store, now) = (context.open_store().await?, context.now());
-    let count = write_and_commit(&store, async |write| write.outbox_acknowledge_all(now).await).await?;
-    Ok(format!("{} acknowledged\n", counted(count, "rejected change")).into())
+    let store = context.open_store().await?;
+    let filter = OutboxFilter { states: vec![ChangeState::Rejected], ..OutboxFilter::default() };
+    let keys = store.outbox_open_keys(&filter).await?;
+    let decided = decide(&store, KeyDecision::Acknowledge, &keys, context.now()).await?;
+    Ok(format!("{} acknowledged\n", counted(decided.done.len(), "rejected change")).into())
 }
