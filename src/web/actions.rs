@@ -45,17 +45,33 @@ async fn do_action(web: &WebState, request: &PageRequest) -> ActionResult {
     let (kind, body) = match (page, form.get("action").unwrap_or_default()) {
         ("stock", "track") => return success(track_skus(store, &[sku()?]).await?),
         ("stock", "untrack") => return success(untrack_skus(store, &[sku()?]).await?),
-        ("stock", "count") => ("quantity.set", count_body(request)?),
+        ("stock", "count") => {
+            let (warehouse, quantity) =
+                (form.required_number("warehouse")?, form.required_number("quantity")?);
+            let (seen, counted_at) = (form.number("seen")?, form.given("counted_at"));
+            let body = json!({
+                "sku": request.name, "warehouse_id": warehouse, "quantity": quantity, "seen": seen,
+                "counted_at": counted_at,
+            });
+            ("quantity.set", body)
+        }
         ("stock", "adjust") => {
             let (warehouse, delta) = (form.required_number("warehouse")?, form.required_number("delta")?);
             ("quantity.adjust", json!({"sku": request.name, "warehouse_id": warehouse, "delta": delta}))
         }
-        ("orders", "track") => match form.required_number("order")? {
-            id if id > 0 => return success(track_orders(store, &[OrderId(id)], true).await?),
-            _ => return Err(ViewError::Invalid("an order id is at least 1".into())),
-        },
+        ("orders", "track") => {
+            let order = OrderId(form.required_id("order")?);
+            return success(track_orders(store, &[order], true).await?);
+        }
         ("orders", "ship") => ("shipment.create", ship_body(request)?),
-        ("orders", "tracking") => ("tracking.submit", tracking_body(request)?),
+        ("orders", "tracking") => {
+            let (shipment, carrier) = (form.required_number("shipment")?, form.number("carrier")?);
+            let (number, url) = (form.given("tracking"), form.given("url"));
+            let body = json!({
+                "shipment_id": shipment, "tracking_number": number, "carrier_id": carrier, "tracking_url": url,
+            });
+            ("tracking.submit", body)
+        }
         ("outbox", action) => return decide_changes(web, request, action).await,
         ("jobs", "run") => return run_now(web, job()?).await,
         ("jobs", "pause") => return pause(web, request, job()?).await,
@@ -63,7 +79,7 @@ async fn do_action(web: &WebState, request: &PageRequest) -> ActionResult {
         ("quota", "lift") => return success(lift_wait(store, now).await?),
         (_, action) => return Err(unknown_action(action)),
     };
-    web.queue(request, kind, &body).await
+    web.queue(request, kind, &without_nulls(body)).await
 }
 
 fn unknown_action(action: &str) -> ViewError {
@@ -73,15 +89,6 @@ fn unknown_action(action: &str) -> ViewError {
 pub(super) fn parse_order(id: &str) -> Result<OrderId, ViewError> {
     let parsed = id.parse().ok().filter(|id| *id > 0).map(OrderId);
     parsed.ok_or_else(|| ViewError::Unknown("an order is named by its id, a whole number".into()))
-}
-
-fn count_body(request: &PageRequest) -> Result<Value, ViewError> {
-    let form = &request.form;
-    let (warehouse, quantity) = (form.required_number("warehouse")?, form.required_number("quantity")?);
-    Ok(without_nulls(json!({
-        "sku": request.name, "warehouse_id": warehouse, "quantity": quantity, "seen": form.number("seen")?,
-        "counted_at": form.given("counted_at"),
-    })))
 }
 
 fn ship_body(request: &PageRequest) -> Result<Value, ViewError> {
@@ -94,15 +101,7 @@ fn ship_body(request: &PageRequest) -> Result<Value, ViewError> {
         lines.push(json!({"line_item_id": id, "quantity": quantity}));
     }
     let lines = if lines.is_empty() { Value::Null } else { lines.into() };
-    Ok(without_nulls(json!({"order_id": order, "lines": lines})))
-}
-
-fn tracking_body(request: &PageRequest) -> Result<Value, ViewError> {
-    let form = &request.form;
-    Ok(without_nulls(json!({
-        "shipment_id": form.required_number("shipment")?, "tracking_number": form.given("tracking"),
-        "carrier_id": form.number("carrier")?, "tracking_url": form.given("url"),
-    })))
+    Ok(json!({"order_id": order, "lines": lines}))
 }
 
 /// Decides on the change of the page, or on those that are selected in the list.
@@ -133,7 +132,6 @@ pub(super) fn last_move(moves: &[TransitionRow]) -> i64 {
 }
 
 fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, ViewError> {
-    let invalid = |why: String| Err(ViewError::Invalid(why));
     Ok(match action {
         "mine" => Resolution::Mine,
         "theirs" => Resolution::Theirs,
@@ -141,12 +139,12 @@ fn parse_resolution(request: &PageRequest, action: &str) -> Result<Resolution, V
         "not-done" => Resolution::HadNoEffect,
         "number" => match Quantity(request.form.required_number("number")?) {
             number if (Quantity(0)..=Quantity::MAX).contains(&number) => Resolution::Exactly(number),
-            _ => return invalid(format!("a quantity is a number from 0 to {}", Quantity::MAX)),
+            _ => {
+                let why = format!("a quantity is a number from 0 to {}", Quantity::MAX);
+                return Err(ViewError::Invalid(why));
+            }
         },
-        "shipment" => match request.form.required_number("shipment")? {
-            id if id > 0 => Resolution::Shipment(ShipmentId(id)),
-            _ => return invalid("an id is at least 1".into()),
-        },
+        "shipment" => Resolution::Shipment(ShipmentId(request.form.required_id("shipment")?)),
         _ => return Err(unknown_action(action)),
     })
 }

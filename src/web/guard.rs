@@ -5,6 +5,7 @@
 
 use super::WebState;
 use super::access::WebSession;
+use super::hosts::{has_allowed_host, has_own_origin};
 use super::layout::{PageFailure, address_without};
 use super::live::change_mark;
 use super::request::{FormFields, PageRequest, wants_json};
@@ -72,7 +73,7 @@ async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal
     if fields.sum::<usize>() > HEAD_MAX_BYTES {
         return Err(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large\n"));
     }
-    if !web.hosts.admit(&parts.uri, &parts.headers) {
+    if !has_allowed_host(&web.config.web.allow_hosts, &parts.uri, &parts.headers) {
         let text =
             "this page is not served under that host name; see `web.allow_hosts` in the configuration\n";
         return Err(refuse(StatusCode::MISDIRECTED_REQUEST, text));
@@ -89,7 +90,7 @@ async fn admit(web: &WebState, request: Request) -> Result<Request, GuardRefusal
         if web.is_read_only {
             return Err(refuse(StatusCode::FORBIDDEN, "this page is read-only\n"));
         }
-        if !web.hosts.admit_origin(&parts.headers) {
+        if !has_own_origin(&web.config.web.allow_hosts, &parts.headers) {
             return Err(refuse(StatusCode::FORBIDDEN, "this form comes from another page\n"));
         }
         let form = read_form(&parts.headers, body).await?;

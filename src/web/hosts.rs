@@ -5,50 +5,37 @@
 
 use axum::http::{HeaderMap, Uri, header};
 
-const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
 
-pub(super) struct AllowedHosts {
-    configured: Vec<String>,
+/// Returns true if the request has exactly one host, and it is allowed. An address in the request line counts too.
+pub(super) fn has_allowed_host(configured: &[String], uri: &Uri, headers: &HeaderMap) -> bool {
+    let is_allowed = |authority: &str| is_own(LOOPBACK, authority) || is_own(configured, authority);
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    host.to_str().is_ok_and(is_allowed)
+        && uri.authority().is_none_or(|authority| is_allowed(authority.as_str()))
 }
 
-impl AllowedHosts {
-    pub(super) fn new(configured: &[String]) -> Self {
-        Self { configured: configured.iter().map(|name| name.to_ascii_lowercase()).collect() }
-    }
+/// Returns true if a form comes from the page itself. A browser names the origin of each form.
+pub(super) fn has_own_origin(configured: &[String], headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    let is_cross_site = site.is_some_and(|site| site != "same-origin" && site != "none");
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return !is_cross_site };
+    let origin = origin.to_str().ok().filter(|_| origins.next().is_none());
+    let Some((scheme, authority)) = origin.and_then(|origin| origin.split_once("://")) else {
+        return false;
+    };
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let is_host = host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
+    // A proxy may replace the host of the request by its own.
+    matches!(scheme, "http" | "https") && (is_host || is_own(configured, authority))
+}
 
-    /// Returns true if the request has exactly one host, and it is allowed. An address in the request line counts too.
-    pub(super) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
-        host.to_str().is_ok_and(|host| self.is_allowed(host))
-            && uri.authority().is_none_or(|authority| self.is_allowed(authority.as_str()))
-    }
-
-    /// Returns true if a form comes from the page itself. A browser names the origin of each form.
-    pub(super) fn admit_origin(&self, headers: &HeaderMap) -> bool {
-        let site = headers.get("sec-fetch-site");
-        let is_cross_site = site.is_some_and(|site| site != "same-origin" && site != "none");
-        let mut origins = headers.get_all(header::ORIGIN).iter();
-        let Some(origin) = origins.next() else { return !is_cross_site };
-        let origin = origin.to_str().ok().filter(|_| origins.next().is_none());
-        let Some((scheme, authority)) = origin.and_then(|origin| origin.split_once("://")) else {
-            return false;
-        };
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let is_host = host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
-        // A proxy may replace the host of the request by its own.
-        matches!(scheme, "http" | "https") && (is_host || self.is_configured(authority))
-    }
-
-    fn is_allowed(&self, authority: &str) -> bool {
-        let name = host_name(authority);
-        LOOPBACK.iter().any(|known| known.eq_ignore_ascii_case(name)) || self.is_configured(authority)
-    }
-
-    fn is_configured(&self, authority: &str) -> bool {
-        let name = host_name(authority).to_ascii_lowercase();
-        self.configured.contains(&name)
-    }
+/// Returns true if the authority's host is one of these names, in any case.
+fn is_own(names: &[impl AsRef<str>], authority: &str) -> bool {
+    let host = host_name(authority);
+    names.iter().any(|name| name.as_ref().eq_ignore_ascii_case(host))
 }
 
 fn host_name(authority: &str) -> &str {
@@ -70,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_loopback_and_configured_names_are_hosts() {
-        let hosts = AllowedHosts::new(&["Stock.example".into()]);
+        let hosts = ["Stock.example".to_owned()];
         let cases = [
             ("127.0.0.1:8484", true),
             ("LOCALHOST", true),
@@ -84,16 +71,20 @@ mod tests {
             ("", false),
         ];
         for (host, expected) in cases {
-            assert_eq!(hosts.admit(&Uri::from_static("/"), &headers(&[("host", host)])), expected, "{host}");
+            assert_eq!(
+                has_allowed_host(&hosts, &Uri::from_static("/"), &headers(&[("host", host)])),
+                expected,
+                "{host}"
+            );
         }
         let elsewhere = Uri::from_static("http://evil.example/");
-        assert!(!hosts.admit(&elsewhere, &headers(&[("host", "localhost")])));
-        assert!(!hosts.admit(&Uri::from_static("/"), &headers(&[])));
+        assert!(!has_allowed_host(&hosts, &elsewhere, &headers(&[("host", "localhost")])));
+        assert!(!has_allowed_host(&hosts, &Uri::from_static("/"), &headers(&[])));
     }
 
     #[test]
     fn a_form_comes_from_the_page_itself() {
-        let hosts = AllowedHosts::new(&["stock.example".into()]);
+        let hosts = ["stock.example".to_owned()];
         let cases: [(&[(&str, &str)], bool); 9] = [
             (&[("host", "localhost:8484"), ("origin", "http://localhost:8484")], true),
             (&[("host", "localhost:8484"), ("origin", "http://localhost:3000")], false),
@@ -110,7 +101,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_str(value).unwrap()))
                 .collect();
-            assert_eq!(hosts.admit_origin(&map), expected, "{pairs:?}");
+            assert_eq!(has_own_origin(&hosts, &map), expected, "{pairs:?}");
         }
     }
 }

@@ -35,7 +35,6 @@ mod request;
 mod server;
 
 use self::access::AccessControl;
-use self::hosts::AllowedHosts;
 use self::live::STREAMS_MAX;
 use crate::config::Config;
 use crate::model::{Clock, Decider, Timestamp};
@@ -82,7 +81,6 @@ struct WebState {
     store: Store,
     clock: Arc<dyn Clock>,
     access: AccessControl,
-    hosts: AllowedHosts,
     /// Places of the streams of events.
     streams: Arc<Semaphore>,
     is_read_only: bool,
@@ -101,8 +99,7 @@ pub async fn start_pages(
     clock: Arc<dyn Clock>,
     options: PagesOptions,
 ) -> Result<RunningPages, ViewError> {
-    let names = &config.web.allow_hosts;
-    if !options.listen.ip().is_loopback() && names.is_empty() {
+    if !options.listen.ip().is_loopback() && config.web.allow_hosts.is_empty() {
         return Err(ViewError::Invalid(format!(
             "the page does not listen on {}: anyone on the network could reach it without encryption. Listen on \
              127.0.0.1 behind a reverse proxy, and name the proxy's host in `web.allow_hosts`",
@@ -126,7 +123,6 @@ pub async fn start_pages(
     let (access, token) = AccessControl::open(&token_file, address.port())?;
     let stop = CancellationToken::new();
     let web = Arc::new(WebState {
-        hosts: AllowedHosts::new(names),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         is_read_only: options.is_read_only,
         stop: stop.clone(),

@@ -49,6 +49,15 @@ impl FormFields {
     pub(super) fn required_number(&self, name: &str) -> Result<i64, ViewError> {
         self.number(name)?.ok_or_else(|| ViewError::Invalid(format!("`{name}` is empty")))
     }
+
+    pub(super) fn required_id(&self, name: &str) -> Result<i64, ViewError> {
+        let id = self.required_number(name)?;
+        if id > 0 {
+            Ok(id)
+        } else {
+            Err(ViewError::Invalid(format!("`{name}` is {id}; an id is at least 1")))
+        }
+    }
 }
 
 pub(super) struct PageRequest {
