@@ -46,6 +46,10 @@ pub(crate) enum ShipmentRef {
     Key(String),
 }
 
+/// Fields of a [`TrackingInfo`] in a body.
+const TRACKING_FIELDS: [&str; 4] =
+    ["carrier_id", "tracking_number", "tracking_url", "estimated_delivery_date"];
+
 /// Tracking values of a shipment or of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TrackingInfo {
@@ -91,16 +95,8 @@ fn shipment_line(fields: &BodyFields<'_>) -> Result<ShipmentLine, ChangeRejectio
 
 impl TrackingSubmit {
     pub(super) fn from_fields(fields: &BodyFields<'_>) -> Result<Self, ChangeRejection> {
-        fields.reject_unknown(&[
-            "shipment_id",
-            "shipment_key",
-            "carrier_id",
-            "tracking_number",
-            "tracking_url",
-            "shipped_date",
-            "estimated_delivery_date",
-            "lines",
-        ])?;
+        let own = ["shipment_id", "shipment_key", "shipped_date", "lines"];
+        fields.reject_unknown(&[own, TRACKING_FIELDS].concat())?;
         let shipment = shipment_ref(fields)?;
         let lines = named_lines(fields, |line| tracking_line(line, &shipment), |line| line.line.raw_id());
         let submit = Self {
@@ -147,13 +143,7 @@ fn shipment_ref(fields: &BodyFields<'_>) -> Result<ShipmentRef, ChangeRejection>
 }
 
 fn tracking_line(fields: &BodyFields<'_>, shipment: &ShipmentRef) -> Result<TrackingLine, ChangeRejection> {
-    fields.reject_unknown(&[
-        "line_item_id",
-        "carrier_id",
-        "tracking_number",
-        "tracking_url",
-        "estimated_delivery_date",
-    ])?;
+    fields.reject_unknown(&[&["line_item_id"], &TRACKING_FIELDS[..]].concat())?;
     let id = fields.required_id("line_item_id")?;
     let line = match shipment {
         ShipmentRef::Id(_) => LineRef::Item(ShipmentItemId(id)),
