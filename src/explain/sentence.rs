@@ -1,6 +1,7 @@
 //! Sentences of the steps, made from their fields.
 
 use super::step::{ExplainStep, StepCall, StepChange, StepKind};
+use crate::model::in_words;
 use serde_json::Value;
 use std::fmt;
 
@@ -26,7 +27,7 @@ impl fmt::Display for ExplainStep {
             StepKind::Moved => {
                 let [state, reason, detail] =
                     [&change.state, &change.reason, &change.detail].map(|text| text.as_deref().unwrap_or(""));
-                format!("change `{key}` is {} ({reason}): {detail}", state.replace('_', " "))
+                format!("change `{key}` is {} ({reason}): {detail}", in_words(state))
             }
         })
     }
@@ -93,7 +94,7 @@ impl ExplainStep {
 }
 
 fn state_text(change: &StepChange) -> String {
-    let state = change.state.as_deref().unwrap_or_default().replace('_', " ");
+    let state = in_words(change.state.as_deref().unwrap_or_default());
     match &change.reason {
         Some(reason) => format!("{state} ({reason})"),
         None => state,

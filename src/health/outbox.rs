@@ -4,7 +4,7 @@
 use super::finding::{Finding, FindingCode};
 use super::{DaemonState, HealthInputs, is_paused};
 use crate::limiter::LimiterState;
-use crate::model::{JobKind, Timestamp, counted, format_elapsed};
+use crate::model::{JobKind, Timestamp, counted, format_elapsed, in_words};
 use crate::outbox::{Reason, quote_key};
 use crate::store::{HealthRows, RejectedRow, WaitingRow};
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl<'a> BacklogHealth<'a> {
                 let todo = Reason::from_code(code).map(|reason| reason.advice_for(&row.key));
                 let detail = row.detail.as_deref().unwrap_or(code);
                 let todo = todo.unwrap_or_else(|| "see: tallyd job list --kind push".to_owned());
-                (format!("{} ({detail})", code.replace('_', " ")), todo)
+                (format!("{} ({detail})", in_words(code)), todo)
             }
             None => reason("no push has claimed them", "see: tallyd job list --kind push"),
         }

@@ -32,7 +32,7 @@ pub use ids::{
 pub use job_kind::{JobKind, RunTrigger};
 pub(crate) use lane::Lane;
 pub(crate) use month::Month;
-pub(crate) use names::{name_hint, nearest_name, shorten_text};
+pub(crate) use names::{in_words, name_hint, nearest_name, shorten_text};
 pub(crate) use operation::UPDATE_MAX_ENTRIES;
 pub use operation::{CallEffect, Operation};
 pub(crate) use order_line::OrderLine;

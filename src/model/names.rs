@@ -21,6 +21,11 @@ pub(crate) fn name_hint(name: &str, known: &[&str]) -> String {
     }
 }
 
+/// Returns a code for people, with blanks.
+pub(crate) fn in_words(code: &str) -> String {
+    code.replace('_', " ")
+}
+
 /// Returns a foreign text, truncated for a message.
 pub(crate) fn shorten_text(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX_CHARS) {

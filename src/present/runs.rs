@@ -16,12 +16,8 @@ pub(crate) struct RunDetail {
 }
 
 impl RunDetail {
-    pub(crate) async fn load(store: &Store, id: RunId) -> Result<Option<Self>, StoreError> {
-        Self::load_page(store, id, 0, i64::MAX).await
-    }
-
     /// Reads a run with at most `rows` of its exchanges after a position, and at most `rows` events.
-    pub(crate) async fn load_page(
+    pub(crate) async fn load(
         store: &Store,
         id: RunId,
         after: i64,

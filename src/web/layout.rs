@@ -3,7 +3,7 @@
 use super::access::{PageNotice, locked, random_text};
 use super::request::{FormFields, PageRequest};
 use crate::health::{Finding, FindingCode};
-use crate::model::{Timestamp, format_elapsed};
+use crate::model::{Timestamp, format_elapsed, in_words};
 use crate::present::ViewError;
 use crate::present::listing::{ListCell, ListColumns, ListedSubject, ListedValue, field_cells};
 use crate::present::sentence::{SentencePart, sentence_parts};
@@ -267,10 +267,6 @@ pub(super) fn choice(
             @for (value, label) in values { option value=(value) selected[value == chosen] { (label) } }
         }
     }
-}
-
-pub(super) fn in_words(code: &str) -> String {
-    code.replace('_', " ")
 }
 
 /// A form that acts; nothing in read-only mode.

@@ -14,7 +14,7 @@ use crate::cli::CommandOutput;
 use crate::cli::local_time::local_sentence;
 use crate::cli::output::{SHOWN_MAX, plain_line, pretty_json, shortened};
 use crate::health::{Finding, FindingCode};
-use crate::model::{counted, format_elapsed};
+use crate::model::{counted, format_elapsed, in_words};
 use crate::outbox::{ChangeState, quote_key};
 use crate::store::ChangeSummary;
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ impl QueueReport {
         let count = |state: &ChangeState| self.rows.iter().filter(|row| row.state == *state).count();
         let states = ChangeState::ALL.iter().filter(|state| count(state) > 0);
         let counts: Vec<String> =
-            states.map(|state| format!("{} {}", count(state), state_text(*state))).collect();
+            states.map(|state| format!("{} {}", count(state), in_words(state.as_str()))).collect();
         let open = self.rows.iter().filter(|row| row.state != ChangeState::Applied);
         let open = shortened(open.map(|row| self.row_text(row, limit)), SHOWN_MAX);
         format!("{}\n{}", counts.join(", "), open.concat())
@@ -105,7 +105,7 @@ impl QueueReport {
 
     fn row_text(&self, row: &ChangeSummary, limit: Duration) -> String {
         let (message, what_to_do) = self.message_and_step(row);
-        let mut text = format!("change {} is {}", plain_line(&row.key), state_text(row.state));
+        let mut text = format!("change {} is {}", plain_line(&row.key), in_words(row.state.as_str()));
         if let Some(reason) = &row.reason {
             text.push_str(&format!(" ({reason})"));
         }
@@ -149,10 +149,6 @@ impl QueueReport {
         };
         self.rows.iter().filter_map(code).min().filter(|_| self.wait.is_some()).unwrap_or(0)
     }
-}
-
-fn state_text(state: ChangeState) -> String {
-    state.as_str().replace('_', " ")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
-use super::{TextTable, pretty_json, terminal_width, write_stdout};
+use super::{pretty_json, table_lines, terminal_width, write_stdout};
 use crate::present::listing::ListColumns;
 use serde::Serialize;
 
@@ -25,10 +25,14 @@ impl StreamedList {
         columns: impl Fn(&T) -> ListColumns,
     ) -> bool {
         rows.chunks(CHUNK_ROWS).all(|rows| {
-            let table = || TextTable::new(rows.iter().map(&columns));
             let text = match self.is_json {
                 true => self.json_rows(rows),
-                false => table().lines(terminal_width(), &mut self.widths, !self.has_begun),
+                false => table_lines(
+                    rows.iter().map(&columns),
+                    terminal_width(),
+                    &mut self.widths,
+                    !self.has_begun,
+                ),
             };
             self.has_begun = true;
             write_stdout(&text)
@@ -56,6 +60,7 @@ impl StreamedList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::table_text;
     use crate::present::listing::columns;
 
     #[test]
@@ -75,11 +80,14 @@ mod tests {
 
     #[test]
     fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
-        let table = |sku: &str, n: &str| TextTable::new([columns! {"sku": sku, "n": n}]);
+        let table = |sku: &str, n: &str| [columns! {"sku": sku, "n": n}];
         let mut widths = Vec::new();
-        assert_eq!(table("A", "1").lines(None, &mut widths, true), table("A", "1").to_text("none"));
-        assert_eq!(table("LONG", "10").lines(None, &mut widths, false), "LONG  10\n");
-        assert_eq!(table("B", "2").lines(None, &mut widths, false), "B      2\n");
+        assert_eq!(
+            table_lines(table("A", "1"), None, &mut widths, true),
+            table_text(table("A", "1"), "none")
+        );
+        assert_eq!(table_lines(table("LONG", "10"), None, &mut widths, false), "LONG  10\n");
+        assert_eq!(table_lines(table("B", "2"), None, &mut widths, false), "B      2\n");
         let listing = StreamedList { has_begun: true, ..StreamedList::new(false) };
         assert_eq!(listing.closing_text("none"), "");
     }

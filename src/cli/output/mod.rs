@@ -51,7 +51,7 @@ impl OutputArgs {
         nothing: &str,
         columns: impl Fn(&T) -> ListColumns,
     ) -> CommandResult {
-        Ok(self.render(|| rows, || TextTable::new(rows.iter().map(columns)).to_text(nothing)).into())
+        Ok(self.render(|| rows, || table_text(rows.iter().map(columns), nothing)).into())
     }
 }
 
@@ -117,67 +117,59 @@ pub(super) fn json_line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()
 }
 
-/// Columns of text under a heading; numbers are aligned right.
-#[derive(Default)]
-pub(super) struct TextTable {
-    headings: Vec<String>,
-    rows: Vec<Vec<String>>,
+/// Returns rows in columns under their headings, or the line `nothing` if there is no row.
+pub(super) fn table_text(rows: impl IntoIterator<Item = ListColumns>, nothing: &str) -> String {
+    let rows: Vec<ListColumns> = rows.into_iter().collect();
+    match rows.is_empty() {
+        true if nothing.is_empty() => String::new(),
+        true => format!("{nothing}\n"),
+        false => table_lines(rows, terminal_width(), &mut Vec::new(), true),
+    }
 }
 
-impl TextTable {
-    pub(super) fn new(rows: impl IntoIterator<Item = ListColumns>) -> Self {
-        let mut table = Self::default();
-        for columns in rows {
-            if table.headings.is_empty() {
-                table.headings = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
-            }
-            let text = |(_, cell): &(_, ListCell)| plain_line(&cell_text(cell)).into_owned();
-            table.rows.push(columns.iter().map(text).collect());
-        }
-        table
+/// Returns a table behind a blank line; nothing without a row.
+pub(super) fn table_section(rows: impl IntoIterator<Item = ListColumns>) -> String {
+    match table_text(rows, "") {
+        text if text.is_empty() => text,
+        text => format!("\n{text}"),
     }
+}
 
-    pub(super) fn to_text(&self, nothing: &str) -> String {
-        match self.rows.is_empty() {
-            true if nothing.is_empty() => String::new(),
-            true => format!("{nothing}\n"),
-            false => self.lines(terminal_width(), &mut Vec::new(), true),
+/// Returns the rows in columns, numbers aligned right. A row is a line, so that programs can search it; the columns are
+/// at least as wide as `widths`, which are widened. A terminal gets cells of several lines, and no line that is too long.
+fn table_lines(
+    rows: impl IntoIterator<Item = ListColumns>,
+    terminal: Option<u16>,
+    widths: &mut Vec<u16>,
+    with_headings: bool,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for columns in rows {
+        if with_headings && table.header().is_none() {
+            table.set_header(columns.iter().map(|(heading, _)| *heading));
+        }
+        table.add_row(columns.iter().map(|(_, cell)| {
+            let text = plain_line(&cell_text(cell)).into_owned();
+            let is_right = is_number(&text);
+            Cell::new(text).set_alignment(if is_right { CellAlignment::Right } else { CellAlignment::Left })
+        }));
+    }
+    if let Some(terminal) = terminal {
+        // The gap behind the last column is cut off.
+        let width = terminal.saturating_add(COLUMN_GAP);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    let found = table.column_max_content_widths();
+    widths.resize(found.len(), 0);
+    for ((column, found), width) in table.column_iter_mut().zip(found).zip(widths) {
+        *width = found.saturating_add(COLUMN_GAP).max(*width);
+        column.set_padding((0, COLUMN_GAP));
+        if terminal.is_none() {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
         }
     }
-
-    pub(super) fn to_section(&self) -> String {
-        if self.rows.is_empty() { String::new() } else { format!("\n{}", self.to_text("")) }
-    }
-
-    /// Returns the rows in columns. A row is a line, so that programs can search it; the columns are at least as wide
-    /// as `widths`, which are widened. A terminal gets cells of several lines instead of lines that are too long.
-    fn lines(&self, terminal: Option<u16>, widths: &mut Vec<u16>, with_headings: bool) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if with_headings {
-            table.set_header(&self.headings);
-        }
-        let aligned = |text: &String| {
-            let alignment = if is_number(text) { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(text).set_alignment(alignment)
-        };
-        table.add_rows(self.rows.iter().map(|row| row.iter().map(aligned)));
-        if let Some(terminal) = terminal {
-            // The gap behind the last column is cut off.
-            let width = terminal.saturating_add(COLUMN_GAP);
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        widths.resize(self.headings.len(), 0);
-        let found = table.column_max_content_widths();
-        for ((column, found), width) in table.column_iter_mut().zip(found).zip(widths) {
-            *width = found.saturating_add(COLUMN_GAP).max(*width);
-            column.set_padding((0, COLUMN_GAP));
-            if terminal.is_none() {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
-            }
-        }
-        table.trim_fmt() + "\n"
-    }
+    table.trim_fmt() + "\n"
 }
 
 fn is_number(text: &str) -> bool {
@@ -238,22 +230,18 @@ mod tests {
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
         let row = |sku: &str, quantity: i64| columns! {"sku": sku, "quantity": quantity};
-        let table = TextTable::new([row("Ä-1", 5), row("LONG-SKU", -12)]);
-        assert_eq!(table.to_text("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
-        assert_eq!(TextTable::new([]).to_text("none"), "none\n");
+        let table = table_text([row("Ä-1", 5), row("LONG-SKU", -12)], "none");
+        assert_eq!(table, "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
+        assert_eq!(table_text([], "none"), "none\n");
         let row = |name: &str, id: i64| columns! {"name": name, "id": id};
-        let wide = TextTable::new([row("東京倉庫", 1), row("Zürich", 2)]);
-        assert_eq!(
-            wide.to_text("none"),
-            "name      id\n東京倉庫   1\nZürich     2\n",
-            "as a terminal shows them"
-        );
+        let wide = table_text([row("東京倉庫", 1), row("Zürich", 2)], "none");
+        assert_eq!(wide, "name      id\n東京倉庫   1\nZürich     2\n", "as a terminal shows them");
     }
 
     #[test]
     fn a_long_table_has_the_columns_of_its_widest_row_from_the_first_line_on() {
         let row = |n| columns! {"sku": if n == 256 { "LONG-SKU" } else { "A" }, "n": 1_i64};
-        let text = TextTable::new((0..512).map(row)).to_text("none");
+        let text = table_text((0..512).map(row), "none");
         assert_eq!(text.lines().count(), 513);
         assert!(text.starts_with("sku       n\nA         1\n"), "{}", &text[..40]);
         assert_eq!(text.matches("sku").count(), 1, "one heading");
@@ -262,11 +250,11 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_cells_of_several_lines_and_no_line_that_is_too_long() {
         let detail = "the platform shows 東京倉庫 with 5, and 7 were counted";
-        let table = TextTable::new([columns! {"key": "count-1", "detail": detail, "n": 5_i64}]);
-        let wide = table.to_text("none");
+        let table = || [columns! {"key": "count-1", "detail": detail, "n": 5_i64}];
+        let wide = table_text(table(), "none");
         assert_eq!(wide.lines().count(), 2, "{wide}");
         for width in [80, 60, 40, 24] {
-            let text = table.lines(Some(width), &mut Vec::new(), true);
+            let text = table_lines(table(), Some(width), &mut Vec::new(), true);
             let longest = text.lines().map(UnicodeWidthStr::width).max();
             assert!(longest <= Some(usize::from(width)), "{width}: {longest:?}\n{text}");
             let words: String = text.split_whitespace().collect();
@@ -276,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_stock_level_cannot_write_over_the_terminal() {
-        let table = TextTable::new([columns! {"name": "Attic\u{1b}[2J\r\nall is well"}]);
-        assert_eq!(table.to_text("none"), "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
+        let table = table_text([columns! {"name": "Attic\u{1b}[2J\r\nall is well"}], "none");
+        assert_eq!(table, "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
     }
 
     #[test]

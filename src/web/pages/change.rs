@@ -1,6 +1,6 @@
 //! `/outbox/KEY`: a change with its life, its evidence and its calls, and the decisions that its state allows.
 
-use crate::model::{Position, Quantity, ShipmentId};
+use crate::model::{Position, Quantity, ShipmentId, in_words};
 use crate::outbox::{ChangeBody, ChangeState, Resolution};
 use crate::present::change::{ChangeDetail, change_json};
 use crate::present::listing::ListedSubject;
@@ -9,8 +9,8 @@ use crate::present::runs::{exchange_columns, journal_entry};
 use crate::web::WebState;
 use crate::web::actions::last_move;
 use crate::web::layout::{
-    PageFailure, PageResult, action_button, action_form, address, cell, fields, in_words, link, listing,
-    live_part, respond, sentence, text,
+    PageFailure, PageResult, action_button, action_form, address, cell, fields, link, listing, live_part,
+    respond, sentence, text,
 };
 use crate::web::pages::journal::{UNFOLDED_MAX_BYTES, body_block};
 use crate::web::request::PageRequest;

@@ -1,7 +1,7 @@
 //! `/`: the health, the age of the data, the calls of the last hour, and what needs a person.
 
 use crate::health::{Finding, FindingCode};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, in_words};
 use crate::present::call_budget::MINUTE_MS;
 use crate::present::change::STATE_ORDER;
 use crate::present::listing::{ListedSubject, age_cell, columns, sentence_cell, time_cell};
@@ -9,7 +9,7 @@ use crate::present::status::{StatusReport, job_health_columns};
 use crate::store::{CallInterval, ChangeRow, MirrorCounts, UnitsAtRisk, UnitsTakenRow};
 use crate::web::WebState;
 use crate::web::chart::{ChartBar, legend, stacked_bars};
-use crate::web::layout::{PageResult, address_with, finding_block, in_words, listing, live_part, respond};
+use crate::web::layout::{PageResult, address_with, finding_block, listing, live_part, respond};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};

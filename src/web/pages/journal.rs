@@ -1,13 +1,11 @@
 //! `/journal`: the exchanges, newest first, and one entry with its request and answer.
 
-use crate::model::{Operation, Position};
+use crate::model::{Operation, Position, in_words};
 use crate::present::runs::{exchange_columns, journal_entry};
 use crate::store::ExchangeFilter;
 use crate::telemetry::plain_lines;
 use crate::web::WebState;
-use crate::web::layout::{
-    PageFailure, PageResult, choice, fields, in_words, listing, live_part, next_link, respond,
-};
+use crate::web::layout::{PageFailure, PageResult, choice, fields, listing, live_part, next_link, respond};
 use crate::web::request::PageRequest;
 use axum::extract::State;
 use maud::{Markup, html};

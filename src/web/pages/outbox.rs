@@ -1,6 +1,6 @@
 //! `/outbox`: the changes by state and reason, and decisions on several of them.
 
-use crate::model::{Timestamp, counted};
+use crate::model::{Timestamp, counted, in_words};
 use crate::outbox::{ChangeBody, ChangeKind, ChangeState, Reason};
 use crate::present::change::{STATE_ORDER, change_json, state_rank};
 use crate::present::listing::{ListedSubject, age_cell, sentence_cell};
@@ -8,8 +8,8 @@ use crate::store::{ChangeRow, OutboxFilter};
 use crate::telemetry::plain_line;
 use crate::web::WebState;
 use crate::web::layout::{
-    PageFailure, PageResult, ROWS_SHOWN, action_button, action_form, address_with, cell, choice, in_words,
-    link, live_part, next_link, respond, sentence, table, text,
+    PageFailure, PageResult, ROWS_SHOWN, action_button, action_form, address_with, cell, choice, link,
+    live_part, next_link, respond, sentence, table, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;

@@ -16,7 +16,7 @@ pub(super) async fn show_run(State(web): State<Arc<WebState>>, request: PageRequ
     let none = || PageFailure::not_found(format!("there is no run {id}"));
     let run_id = id.parse().map(RunId).map_err(|_| none())?;
     let after = request.query.number("after")?.unwrap_or(0);
-    let detail = RunDetail::load_page(&web.store, run_id, after, PAGE_ROWS).await?.ok_or_else(none)?;
+    let detail = RunDetail::load(&web.store, run_id, after, PAGE_ROWS).await?.ok_or_else(none)?;
     let body = || {
         html! {
             (live_part("run", "Run", &fields(&json!(detail.run))))

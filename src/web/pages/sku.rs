@@ -2,7 +2,7 @@
 
 use crate::daemon::preview_push;
 use crate::explain::{ExplainError, ExplainStep, ExplainedSku, StepKind, StockLevelExplanation};
-use crate::model::Timestamp;
+use crate::model::{Timestamp, in_words};
 use crate::present::ViewError;
 use crate::present::listing::{ListColumns, ListedSubject, columns, sentence_cell};
 use crate::present::tracked::parse_sku;
@@ -10,8 +10,8 @@ use crate::store::MismatchRow;
 use crate::web::WebState;
 use crate::web::chart::{ChartMark, legend, steps};
 use crate::web::layout::{
-    PageResult, action_button, action_form, address, address_with, cell, in_words, listing, live_part,
-    respond, sentence, text,
+    PageResult, action_button, action_form, address, address_with, cell, listing, live_part, respond,
+    sentence, text,
 };
 use crate::web::request::PageRequest;
 use axum::extract::State;

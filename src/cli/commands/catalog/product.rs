@@ -5,7 +5,7 @@
 
 use super::create::{self, BodyFileArgs};
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, columns, plain_line};
+use crate::cli::output::{columns, plain_line, table_text};
 use crate::cli::{CommandResult, OutputArgs};
 use crate::daemon::ControlRequest;
 use crate::model::case_key;
@@ -72,7 +72,7 @@ fn products_text(rows: &[Value], ids: &[String]) -> String {
             "observed": time_cell(row["observed_at"].as_str()),
         }
     };
-    let mut text = TextTable::new(rows.iter().map(columns)).to_text("no product found");
+    let mut text = table_text(rows.iter().map(columns), "no product found");
     let is_named_by = |row: &Value, id: &str| {
         row["sku"].as_str().is_some_and(|sku| case_key(sku) == case_key(id))
             || row["upc"].as_str().is_some_and(|upc| upc.trim() == id.trim())

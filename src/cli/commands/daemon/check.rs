@@ -2,7 +2,7 @@
 
 use super::schedules::describe_schedules;
 use crate::cli::context::CliContext;
-use crate::cli::output::{self, TextTable};
+use crate::cli::output::{self, table_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult};
 use crate::config::{Config, KeyError};
 use crate::daemon::ControlRequest;
@@ -105,8 +105,8 @@ async fn call_demand_text(config: &Config, context: &CliContext) -> Result<Strin
         );
     }
     let demand = CallDemand::load(config, &store, context.now()).await?;
-    let table = TextTable::new(demand.rows.iter().map(allotment_columns));
-    text.push_str(&table.to_text("nothing is tracked yet, so no job reads anything"));
+    let rows = demand.rows.iter().map(allotment_columns);
+    text.push_str(&table_text(rows, "nothing is tracked yet, so no job reads anything"));
     text.push_str(&format!("\ncalls     {}\n", demand.sentence()));
     text.extend(demand.warning().map(|warning| format!("warning: {warning}\n")));
     Ok(text)

@@ -2,7 +2,7 @@
 
 use super::hangup::StartTerminal;
 use crate::cli::context::CliContext;
-use crate::cli::output::{TextTable, columns, plain_line};
+use crate::cli::output::{columns, plain_line, table_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, logging, output};
 use crate::client::run_aside;
 use crate::config::Config;
@@ -58,7 +58,7 @@ async fn run_once(daemon: Daemon) -> CommandResult {
     let runs = runs.map(
         |run| columns! {"job": run.kind.as_str(), "outcome": run.outcome.as_str(), "summary": run.summary},
     );
-    let mut text = TextTable::new(runs).to_text("no job is enabled");
+    let mut text = table_text(runs, "no job is enabled");
     if !once.skipped.is_empty() {
         let skipped: Vec<&str> = once.skipped.iter().map(|kind| kind.as_str()).collect();
         text.push_str(&format!(

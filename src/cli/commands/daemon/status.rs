@@ -5,7 +5,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::{local_sentence, local_time};
-use crate::cli::output::{TextTable, columns, format_age, lines_text, plain_line};
+use crate::cli::output::{columns, format_age, lines_text, plain_line, table_text};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::health::{self, DaemonState, Finding};
 use crate::model::{Timestamp, counted};
@@ -46,15 +46,15 @@ fn status_text(report: &StatusReport, with_tables: bool) -> String {
         );
     }
     if with_tables {
-        let jobs = TextTable::new(report.health.rows.jobs.iter().map(job_health_columns));
-        let jobs = jobs.to_text("no job is enabled, or the daemon has never run");
+        let jobs = report.health.rows.jobs.iter().map(job_health_columns);
+        let jobs = table_text(jobs, "no job is enabled, or the daemon has never run");
         let calls = report.call_budget.last_hour().into_iter();
         let calls = calls.map(|((lane, operation), (calls, throttled, _))| {
             columns! {
                 "lane": lane, "operation": operation, "calls in the last hour": calls, "answered 429": throttled,
             }
         });
-        let calls = TextTable::new(calls).to_text("no call in the last hour");
+        let calls = table_text(calls, "no call in the last hour");
         text.push_str(&format!("\n{jobs}\n{calls}"));
     }
     if !report.health.is_healthy() {

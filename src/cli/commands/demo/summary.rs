@@ -2,7 +2,7 @@
 
 use super::scenes::{DemoStage, IMPORT_PREFIX};
 use crate::cli::CommandFailure;
-use crate::cli::output::{SHOWN_MAX, TextTable, columns};
+use crate::cli::output::{SHOWN_MAX, columns, table_text};
 use crate::outbox::ChangeState;
 use crate::sandbox::SandboxStockLevel;
 use crate::store::{OutboxFilter, StockRow};
@@ -47,7 +47,7 @@ impl DemoStage<'_> {
         let decided = decided.map(
             |change| columns! {"change": change.key, "state": change.state.as_str(), "detail": change.detail},
         );
-        let decided = TextTable::new(decided).to_text("no change");
+        let decided = table_text(decided, "no change");
         let figures = [
             ("SKUs mirrored", counts.skus.to_string()),
             ("stock levels mirrored", counts.stock_levels.to_string()),
@@ -61,7 +61,7 @@ impl DemoStage<'_> {
             ("exchanges in the journal", counts.exchanges.to_string()),
         ];
         let figures = figures.into_iter().map(|(figure, value)| columns! {"figure": figure, "value": value});
-        let figures = TextTable::new(figures).to_text("");
+        let figures = table_text(figures, "");
         let verdict = if is_good {
             "mirror and sandbox are equal"
         } else {

@@ -6,7 +6,7 @@ use super::replay::project_with_progress;
 use crate::cli::context::CliContext;
 use crate::cli::output::{self, cell_text, columns, fields_text, plain_line};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::model::Position;
+use crate::model::{Position, in_words};
 use crate::present::listing::time_cell;
 use crate::present::runs::{journal_entries, journal_entry};
 use crate::present::time_text;
@@ -167,7 +167,7 @@ fn differences_text(changed: &[TableComparison]) -> String {
     for compared in changed {
         for row in &compared.differences {
             let [key, before, after] = [&row.key, &row.before, &row.after].map(row_text);
-            let change = format!("{} {key}: {before} → {after}", compared.table.replace('_', " "));
+            let change = format!("{} {key}: {before} → {after}", in_words(compared.table));
             text.push_str(&format!("{}\n", plain_line(&change)));
         }
     }
@@ -180,8 +180,8 @@ fn row_text(row: &Value) -> String {
         return if row.is_null() { "none".into() } else { cell_text(row) };
     };
     let column = |(name, value): (&String, &Value)| match (name.strip_suffix("_ms"), value.as_i64()) {
-        (Some(name), Some(ms)) => format!("{} {}", name.replace('_', " "), time_text(ms)),
-        _ => format!("{} {}", name.replace('_', " "), cell_text(value)),
+        (Some(name), Some(ms)) => format!("{} {}", in_words(name), time_text(ms)),
+        _ => format!("{} {}", in_words(name), cell_text(value)),
     };
     columns.iter().map(column).collect::<Vec<_>>().join(", ")
 }

@@ -3,7 +3,7 @@
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, fields_text, plain_line};
+use crate::cli::output::{fields_text, plain_line, table_section, table_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::{ControlRequest, RunResult};
 use crate::exec::RunArgs;
@@ -69,15 +69,14 @@ async fn run_job_now(context: &CliContext, kind: JobKind, input: Option<&str>) -
 }
 
 async fn show_run(context: &CliContext, id: RunId, output: OutputArgs) -> CommandResult {
-    let detail = RunDetail::load(&context.open_store().await?, id).await?;
+    let detail = RunDetail::load(&context.open_store().await?, id, 0, i64::MAX).await?;
     let detail = detail.ok_or_else(|| CommandFailure::failed(format!("there is no run {}", id.0)))?;
     Ok(output.render(|| detail.to_json(), || run_text(&detail)).into())
 }
 
 fn run_text(detail: &RunDetail) -> String {
-    let exchanges =
-        TextTable::new(detail.exchanges.iter().map(exchange_columns)).to_text("this run made no call");
+    let exchanges = table_text(detail.exchanges.iter().map(exchange_columns), "this run made no call");
     let text = format!("{}\n{exchanges}", fields_text(&json!(detail.run)));
-    text + &TextTable::new(detail.changes.iter().map(run_change_columns)).to_section()
-        + &TextTable::new(detail.events.iter().map(event_columns)).to_section()
+    text + &table_section(detail.changes.iter().map(run_change_columns))
+        + &table_section(detail.events.iter().map(event_columns))
 }

@@ -3,7 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::decider::command_line_user;
 use crate::cli::output::progress::Progress;
-use crate::cli::output::{SHOWN_MAX, TextTable, columns, lines_text, shortened};
+use crate::cli::output::{SHOWN_MAX, columns, lines_text, shortened, table_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::config::DatabaseConfig;
 use crate::model::time::whole_millis;
@@ -66,7 +66,7 @@ fn move_text(
     } else {
         let filled = tables.iter().filter(|table| table.rows > 0);
         let columns = |table: &MovedTable| columns! {"table": table.name, "rows": table.rows, "": "equal"};
-        text.push_str(&TextTable::new(filled.map(columns)).to_text("no rows"));
+        text.push_str(&table_text(filled.map(columns), "no rows"));
         let rows: u64 = tables.iter().map(|table| table.rows).sum();
         text.push_str(&format!(
             "\n{rows} rows in {} tables are equal in {from} and {to}; took {elapsed_ms} ms\n",

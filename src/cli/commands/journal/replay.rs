@@ -3,7 +3,7 @@
 use crate::cli::context::CliContext;
 use crate::cli::local_time::parse_any_time;
 use crate::cli::output::progress::Progress;
-use crate::cli::output::{NAMED_MAX, TextTable, columns, lines_text, shortened};
+use crate::cli::output::{NAMED_MAX, columns, lines_text, shortened, table_text};
 use crate::cli::{CommandFailure, CommandOutput, CommandResult, OutputArgs};
 use crate::model::{Position, Timestamp};
 use crate::projection::{JournalReplay, ReplayReport};
@@ -73,7 +73,7 @@ fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
             "": if compared.is_equal() { "equal" } else { "DIFFERS" },
         }
     };
-    let mut text = TextTable::new(replayed.tables.iter().map(columns)).to_text("no facts");
+    let mut text = table_text(replayed.tables.iter().map(columns), "no facts");
     for compared in replayed.tables.iter().filter(|compared| !compared.is_equal()) {
         let differs = |row: &RowDifference| {
             format!("{} {}: live {}, replayed {}", compared.table, row.key, row.before, row.after)

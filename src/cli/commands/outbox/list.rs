@@ -4,9 +4,9 @@ use super::select::OutboxFilterArgs;
 use crate::cli::code_parser::code_parser;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, columns, plain_line, pretty_json};
+use crate::cli::output::{columns, plain_line, pretty_json, table_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
-use crate::model::counted;
+use crate::model::{counted, in_words};
 use crate::outbox::{ChangeBody, ChangeState, Reason};
 use crate::present::change::{change_json, state_rank};
 use crate::present::listing::{ListColumns, sentence_cell};
@@ -67,7 +67,7 @@ pub(super) async fn grouped_text(store: &Store, filter: &OutboxFilter) -> Result
 
 /// Formats a group. A sentence that several changes share stands once, above them.
 fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
-    let mut text = group.state.as_str().replace('_', " ");
+    let mut text = in_words(group.state.as_str());
     if let Some(reason) = &group.reason {
         text.push_str(&format!(", {}", plain_line(reason)));
     }
@@ -91,11 +91,11 @@ fn group_text(group: &OutboxGroup, rows: &[&ChangeRow]) -> String {
         let detail = columns! {"detail": sentence_cell(row.detail.as_deref())};
         change_columns(row).into_iter().chain(detail).collect()
     });
-    text.push_str(&TextTable::new(single).to_text(""));
+    text.push_str(&table_text(single, ""));
     for shared in uses.keys().copied() {
         let same = rows.iter().filter(|row| row.detail.as_deref() == Some(shared));
-        let table = TextTable::new(same.map(|row| change_columns(row)));
-        text.push_str(&format!("{}:\n{}", plain_line(&local_sentence(shared)), table.to_text("")));
+        let table = table_text(same.map(|row| change_columns(row)), "");
+        text.push_str(&format!("{}:\n{table}", plain_line(&local_sentence(shared))));
     }
     text
 }

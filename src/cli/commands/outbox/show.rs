@@ -3,7 +3,7 @@
 use super::select::require_key;
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_sentence;
-use crate::cli::output::{TextTable, fields_text, json_line, lines_text, plain_line};
+use crate::cli::output::{fields_text, json_line, lines_text, plain_line, table_text};
 use crate::cli::{CommandFailure, CommandResult, OutputArgs};
 use crate::present::change::{ChangeDetail, change_json};
 use crate::present::runs::exchange_columns;
@@ -24,8 +24,8 @@ fn detail_text(detail: &ChangeDetail) -> String {
     let lines = std::iter::once(body).chain(obstacles).chain(to_do);
     let lines = lines.map(|(name, line)| format!("{name:<14} {}\n", plain_line(&line)));
     let mut text = fields_text(&head) + &lines.collect::<String>();
-    let steps = TextTable::new(detail.steps()).to_text("");
-    let calls = TextTable::new(detail.exchanges.iter().map(exchange_columns)).to_text("no call yet");
+    let steps = table_text(detail.steps(), "");
+    let calls = table_text(detail.exchanges.iter().map(exchange_columns), "no call yet");
     text.push_str(&format!("\nhistory\n{steps}\ncalls\n{calls}"));
     let evidence = detail.evidence_sentences();
     text.push_str(if evidence.is_empty() { "" } else { "\nevidence\n" });

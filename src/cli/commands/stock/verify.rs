@@ -3,7 +3,7 @@
 //! It changes no fact. A sale since the last read is explained, and so is a kit whose components changed.
 
 use crate::cli::context::CliContext;
-use crate::cli::output::{NAMED_MAX, TextTable, cell_text, columns, format_age, plain_line, shortened};
+use crate::cli::output::{NAMED_MAX, cell_text, columns, format_age, plain_line, shortened, table_section};
 use crate::cli::{CommandOutput, CommandResult, OutputArgs};
 use crate::daemon::ControlRequest;
 use crate::model::counted;
@@ -75,5 +75,5 @@ fn report_text(report: &VerifyReport, unexplained: usize) -> String {
             "explained by": sentence_cell(row.explained_by.as_deref()),
         }
     });
-    text + &TextTable::new(rows).to_section()
+    text + &table_section(rows)
 }

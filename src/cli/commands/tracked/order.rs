@@ -2,7 +2,7 @@
 
 use crate::cli::context::CliContext;
 use crate::cli::local_time::local_time;
-use crate::cli::output::{TextTable, decision_output};
+use crate::cli::output::{decision_output, table_section, table_text};
 use crate::cli::{CommandResult, OutputArgs, csv};
 use crate::model::{OrderId, Timestamp};
 use crate::present::orders::{
@@ -55,10 +55,10 @@ pub(in crate::cli) async fn order_command(context: &CliContext, command: Command
         }
         Command::List(output) => {
             let (rows, now) = (context.open_store().await?.tracked_order_list().await?, context.now());
-            let table = TextTable::new(rows.iter().map(|row| order_columns(row, now)));
+            let columns = rows.iter().map(|row| order_columns(row, now));
             let json = || rows.iter().map(|row| order_json(row, now)).collect::<Vec<_>>();
             let nothing = "no order is tracked; run: tallyd order track ID…";
-            Ok(output.render(json, || table.to_text(nothing)).into())
+            Ok(output.render(json, || table_text(columns, nothing)).into())
         }
         Command::Show { id, output } => show_order(context, OrderId(id), output).await,
         Command::Untrack(args) => {
@@ -76,11 +76,13 @@ async fn show_order(context: &CliContext, order: OrderId, output: OutputArgs) ->
     let text = || {
         let text = match detail.row.as_ref().map(|row| (row.state(context.now()), row.closed_ms)) {
             Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
-            _ => TextTable::new(detail.lines.iter().map(order_line_columns))
-                .to_text("no line of this order is known yet; check that it is tracked: tallyd order list"),
+            _ => table_text(
+                detail.lines.iter().map(order_line_columns),
+                "no line of this order is known yet; check that it is tracked: tallyd order list",
+            ),
         };
-        let allocations = TextTable::new(detail.allocations.iter().map(allocation_columns)).to_section();
-        text + &allocations + &TextTable::new(detail.items.iter().map(shipment_item_columns)).to_section()
+        let allocations = table_section(detail.allocations.iter().map(allocation_columns));
+        text + &allocations + &table_section(detail.items.iter().map(shipment_item_columns))
     };
     Ok(output.render(|| detail.to_json(), text).into())
 }
