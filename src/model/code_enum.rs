@@ -28,8 +28,8 @@ macro_rules! code_enum {
             type Err = String;
 
             fn from_str(code: &str) -> Result<Self, String> {
-                let codes: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
                 Self::from_code(code).ok_or_else(|| {
+                    let codes: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
                     let (shown, hint) = ($crate::model::shorten_text(code), $crate::model::name_hint(code, &codes));
                     format!("`{shown}` is unknown; {hint}")
                 })

@@ -64,7 +64,7 @@ impl ChangeBody {
 ///
 /// Fails with [`Reason::BadBody`] for an unknown kind or an invalid body.
 pub(crate) fn parse_body(kind: &str, body: &str) -> Result<ChangeBody, ChangeRejection> {
-    let kind = kind.parse().map_err(|why| bad_body(format!("the kind {why}")))?;
+    let kind = kind.parse::<ChangeKind>().map_err(|why| bad_body(format!("the kind {why}")))?;
     if body.len() > BODY_MAX_BYTES {
         let size = body.len();
         return Err(bad_body(format!(
