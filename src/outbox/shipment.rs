@@ -143,7 +143,7 @@ fn shipment_ref(fields: &BodyFields<'_>) -> Result<ShipmentRef, ChangeRejection>
 }
 
 fn tracking_line(fields: &BodyFields<'_>, shipment: &ShipmentRef) -> Result<TrackingLine, ChangeRejection> {
-    fields.reject_unknown(&[&["line_item_id"], &TRACKING_FIELDS[..]].concat())?;
+    fields.reject_unknown(&[&TRACKING_FIELDS[..], &["line_item_id"]].concat())?;
     let id = fields.required_id("line_item_id")?;
     let line = match shipment {
         ShipmentRef::Id(_) => LineRef::Item(ShipmentItemId(id)),

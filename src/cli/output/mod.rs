@@ -136,7 +136,7 @@ pub(super) fn table_section(rows: impl IntoIterator<Item = ListColumns>) -> Stri
 }
 
 /// Returns the rows in columns, numbers aligned right. A row is a line, so that programs can search it; the columns are
-/// at least as wide as `widths`, which are widened. A terminal gets cells of several lines, and no line that is too long.
+/// at least as wide as `widths`, which are widened. A terminal gets cells of several lines, and no long lines.
 fn table_lines(
     rows: impl IntoIterator<Item = ListColumns>,
     terminal: Option<u16>,
