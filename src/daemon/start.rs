@@ -42,7 +42,6 @@ struct OpenedDatabase {
     limiter: Limiter,
     session_id: i64,
     heartbeat: LeaderHeartbeat,
-    /// Reason for which the platform refused the key of the leader before; `None` if it did not.
     /// True if another host led before.
     stood_by: bool,
 }

@@ -3,10 +3,10 @@
 use super::call::AnsweredExchange;
 use super::{JobContext, JobError};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
-use crate::model::{Sku, counted, time};
+use crate::model::{Operation, Sku, counted, time};
 use crate::projection::{project_balances, project_found_products};
 use crate::reconcile::brake;
-use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
+use crate::store::{BalancesRecorded, MismatchRow, StoreError, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 /// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 1).
 ///
 /// # Errors
-/// [`JobError::Implausible`] if none of several requested SKUs came and one of them is known. Nothing is applied then.
+/// [`JobError::Implausible`] if none of the requested SKUs came and one of them is known. Nothing is applied then. An
+/// empty answer to one SKU is its lack, unless calls with it failed before, or it is quarantined for empty answers.
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
@@ -24,17 +25,32 @@ pub(super) async fn record_balances(
         return Ok(BalancesRecorded::default());
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if requested.len() > 1 && decoded.parked.is_empty() && lacks_all(requested, &decoded) {
+    if decoded.parked.is_empty() && lacks_all(requested, &decoded) {
         let known = context.store.product_known_count(requested).await?;
-        if brake::is_emptied_answer(known, 0) {
+        if brake::is_emptied_answer(known, 0) && may_empty_answers(context, requested).await? {
             context.exchange_end_ignored(answer).await?;
-            return Err(JobError::Implausible(format!(
-                "the platform returned none of {known} known SKUs; nothing was changed; \
-                 check that the account is the right one: tallyd check --online"
-            )));
+            return Err(JobError::Implausible(emptied_answer(known)));
         }
     }
     store_balances(context, answer, requested, decoded).await
+}
+
+/// Returns true for several SKUs, and for one that emptied the answers to others before.
+async fn may_empty_answers(context: &JobContext, requested: &[Sku]) -> Result<bool, StoreError> {
+    let [only] = requested else { return Ok(true) };
+    let (operation, quarantine) = (Operation::GetProductBalances, context.quarantine().await?);
+    Ok(match quarantine.row(operation, only.as_str()) {
+        Some(row) => row.why == emptied_answer(1),
+        None => context.entry_failures().is_suspect(operation, only.as_str()),
+    })
+}
+
+fn emptied_answer(known: u64) -> String {
+    format!(
+        "the platform returned none of {}; nothing was changed; check that the account is the right one: \
+         tallyd check --online",
+        counted(known, "known SKU")
+    )
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

@@ -501,7 +501,7 @@ impl Changes {
 fn moved(verdict: Verdict) -> (ChangeState, Option<Reason>) {
     match verdict {
         Verdict::Transient | Verdict::InDoubt => (ChangeState::InDoubt, Some(Reason::NoAnswer)),
-        Verdict::Throttled(_) | Verdict::NotSent | Verdict::Rejected { .. } | Verdict::Refused { .. } => {
+        Verdict::Throttled(_) | Verdict::NotSent | Verdict::Rejected { .. } | Verdict::Refused => {
             (ChangeState::Pending, Some(Reason::NotSent))
         }
         Verdict::Accepted => (ChangeState::InDoubt, Some(Reason::Unmatched)),
