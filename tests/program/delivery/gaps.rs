@@ -129,16 +129,25 @@ async fn what_is_sold_while_a_call_waits_for_its_place_still_counts() {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = levels(&dock).await.remove(0);
     let limiter = dock.daemon().context().limiter.clone();
-    // The call waits for its slot then.
+    // The call waits for its slot then, until the clock goes on.
     dock.fault(UPDATE, json!({"Status": 429})).await;
     adjust(&dock, "taken", &sku, warehouse, -3).await;
-    tokio::join!(dock.push(), async {
+    let sell = async {
         while dock.calls(UPDATE) == 0 || limiter.quota_usage().bulk_waiting == 0 {
             tokio::task::yield_now().await;
         }
         dock.sandbox.sell_units(&sku, warehouse, 1).await.unwrap();
-        dock.later(A_MOMENT);
-    });
+        loop {
+            if limiter.quota_usage().bulk_waiting > 0 {
+                dock.later(A_MOMENT);
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = dock.push() => {}
+        () = sell => {}
+    }
     assert_eq!((dock.level(&sku, warehouse).await, dock.calls(UPDATE)), (quantity - 4, 2));
 }
 
