@@ -35,6 +35,8 @@ impl Trial {
                 false => "DROP TRIGGER other_program".to_owned(),
             };
             self.world.outsider.run(&sql).await.unwrap();
+            // The database may have refused the answers to the writes, which lost them.
+            self.auditor(|auditor| auditor.levels.all_lost());
         }
         if !refuses {
             return;
