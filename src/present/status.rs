@@ -24,8 +24,13 @@ pub(crate) struct StatusReport {
 }
 
 impl StatusReport {
-    pub(crate) async fn load(config: &Config, clock: &dyn Clock, store: &Store) -> Result<Self, ViewError> {
-        let health = load_health(config, clock, store).await?;
+    /// Reads the figures beside `health`.
+    pub(crate) async fn load(
+        config: &Config,
+        clock: &dyn Clock,
+        store: &Store,
+        health: HealthReport,
+    ) -> Result<Self, ViewError> {
         let lives = daemon_state(config, store).await? == DaemonState::Running;
         let leader = store.leader().await?.map(|leader| (leader, lives));
         let now = clock.now();

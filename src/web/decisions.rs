@@ -7,7 +7,6 @@ use super::WebState;
 use super::access::{PageNotice, locked};
 use super::layout::{PageResult, json_response};
 use super::request::PageRequest;
-use crate::health::Finding;
 use crate::outbox::derived_key;
 use crate::present::ViewError;
 use crate::present::decisions::{KeyDecision, decide};
@@ -46,7 +45,7 @@ pub(super) async fn answer_form(
     };
     if request.wants_json {
         let status = if notice.is_done { StatusCode::OK } else { StatusCode::CONFLICT };
-        let data = json!({"done": notice.is_done, "message": notice.text, "findings": request.findings});
+        let data = json!({"done": notice.is_done, "message": notice.text, "findings": request.findings()});
         return Ok(json_response(status, &data));
     }
     *locked(&request.session.notice) = Some(notice);
@@ -76,8 +75,10 @@ impl WebState {
             return Err(ViewError::Refused(why));
         }
         write.commit().await?;
-        let next =
-            request.findings.first().map_or_else(|| "the daemon sends it".to_owned(), Finding::full_text);
+        let next = request
+            .findings()
+            .first()
+            .map_or_else(|| "the daemon sends it".to_owned(), |first| first.full_text());
         success(vec![format!("change {key} is queued; {next}")])
     }
 

@@ -173,7 +173,7 @@ impl FromRequestParts<Arc<WebState>> for PageRequest {
         Ok(Self {
             name: in_path.unwrap_or_else(|_| query.get("name").unwrap_or_default().to_owned()),
             mark,
-            findings: health.shown_findings().cloned().collect(),
+            health,
             is_refresh: parts.headers.contains_key(REFRESH_HEADER),
             session,
             path: parts.uri.path().to_owned(),

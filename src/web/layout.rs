@@ -83,10 +83,10 @@ pub(super) fn respond(
     let body = html! {
         @if let Some(PageNotice { is_done, text: result }) = notice {
             // Green says that nothing is left to do.
-            p.notice.refused[!is_done].note[!request.findings.is_empty()] role="status" { (sentence(&result)) }
+            p.notice.refused[!is_done].note[!request.findings().is_empty()] role="status" { (sentence(&result)) }
         }
         @if request.path != "/" {
-            div id="findings" data-live { @for finding in &request.findings { (finding_block(finding)) } }
+            div id="findings" data-live { @for finding in request.findings() { (finding_block(finding)) } }
         }
         (body())
     };

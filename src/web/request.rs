@@ -1,7 +1,7 @@
 //! A request as a page sees it.
 
 use super::access::WebSession;
-use crate::health::Finding;
+use crate::health::{Finding, HealthReport};
 use crate::present::ViewError;
 use axum::http::{HeaderMap, header};
 use std::fmt::Display;
@@ -71,10 +71,16 @@ pub(super) struct PageRequest {
     /// True if a script reads the page again for its live parts. The result of a form waits for a person's page.
     pub(super) is_refresh: bool,
     pub(super) mark: String,
-    /// Pauses, and what needs an operator. Each page and each form's answer says it.
-    pub(super) findings: Vec<Finding>,
+    pub(super) health: HealthReport,
     /// False in read-only mode: the page shows no forms.
     pub(super) may_act: bool,
+}
+
+impl PageRequest {
+    /// Returns pauses, and what needs an operator. Each page and each form's answer says it.
+    pub(super) fn findings(&self) -> Vec<&Finding> {
+        self.health.shown_findings().collect()
+    }
 }
 
 pub(super) fn wants_json(headers: &HeaderMap) -> bool {

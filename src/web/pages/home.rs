@@ -21,7 +21,7 @@ pub(super) const LANES: [(&str, &str); 4] =
     [("probe", "lane-probe"), ("operator", "lane-operator"), ("push", "lane-push"), ("poll", "lane-poll")];
 
 pub(super) async fn show_home(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
-    let status = StatusReport::load(&web.config, &*web.clock, &web.store).await?;
+    let status = StatusReport::load(&web.config, &*web.clock, &web.store, request.health.clone()).await?;
     let now = web.now();
     let mut needing = Vec::new();
     for state in &STATE_ORDER[..3] {

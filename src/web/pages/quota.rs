@@ -1,11 +1,9 @@
 //! `/quota`: the calls of a day by lane and operation, the waits, the bad requests, and the schedules' demand.
 
 use super::home::call_chart;
-use crate::health::HealthReport;
 use crate::present::call_budget::{CallBudgetReport, CallSum, budget_sentences, sum_calls};
 use crate::present::call_demand::{CallDemand, allotment_columns};
 use crate::present::listing::columns;
-use crate::present::status::load_health;
 use crate::store::CallInterval;
 use crate::web::WebState;
 use crate::web::layout::{PageResult, action_button, action_form, listing, live_part, respond, sentence};
@@ -20,14 +18,14 @@ const INTERVAL_MS: i64 = 15 * 60_000;
 
 pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRequest) -> PageResult {
     let now = web.now();
-    let health = load_health(&web.config, &*web.clock, &web.store).await?;
+    let health = &request.health;
     let budget = CallBudgetReport::read(&web.config, &web.store, now).await?;
     let calls = web.store.call_intervals(now, INTERVAL_MS, 96).await?;
     let demand = CallDemand::load(&web.config, &web.store, now).await?;
     let sums = sum_calls(&calls, |row| (row.lane.as_str(), row.operation.as_str()));
     let body = || {
         html! {
-            (live_part("waits", "Calls, waits and bad requests", &waits(&request, &budget, &health)))
+            (live_part("waits", "Calls, waits and bad requests", &waits(&request, &budget)))
             (live_part("day", "Calls of the last 24 hours", &html! {
                 (call_chart(&calls, 96, INTERVAL_MS, budget.limit, now))
                 (sum_table(&sums))
@@ -42,16 +40,16 @@ pub(super) async fn show_quota(State(web): State<Arc<WebState>>, request: PageRe
     let data = || {
         let sum = |(key, sum): (&(&str, &str), &CallSum)| json!({"lane": key.0, "operation": key.1, "calls": sum.0, "throttled": sum.1, "bad_requests": sum.2});
         let intervals: &[CallInterval] = &calls;
-        json!({"budget": budget.to_json(&health), "intervals": intervals,
+        json!({"budget": budget.to_json(health), "intervals": intervals,
                "last_24_h": sums.iter().map(sum).collect::<Vec<_>>()})
     };
     Ok(respond(&request, "Quota", data, body))
 }
 
-fn waits(request: &PageRequest, budget: &CallBudgetReport, health: &HealthReport) -> Markup {
+fn waits(request: &PageRequest, budget: &CallBudgetReport) -> Markup {
     html! {
-        @for one in budget_sentences(budget, health) { p { (sentence(&one)) "." } }
-        @if !health.quota.holds.is_empty() {
+        @for one in budget_sentences(budget, &request.health) { p { (sentence(&one)) "." } }
+        @if !request.health.quota.holds.is_empty() {
             (action_form(request, "/quota", &action_button("lift", "End the platform's wait, which it ordered by mistake")))
         }
     }

@@ -11,7 +11,7 @@ use crate::health::{self, DaemonState, Finding};
 use crate::model::{Timestamp, counted};
 use crate::present::call_budget::budget_sentences;
 use crate::present::daemon_state::lock_state;
-use crate::present::status::{StatusReport, job_health_columns};
+use crate::present::status::{StatusReport, job_health_columns, load_health};
 use crate::store::{LeaderRow, Store, UnitsAtRisk};
 use serde_json::json;
 
@@ -123,7 +123,8 @@ pub(in crate::cli) async fn status_command(
         }
         store => store?,
     };
-    let status = StatusReport::load(config, &context.clock(), &store).await?;
+    let health = load_health(config, &context.clock(), &store).await?;
+    let status = StatusReport::load(config, &context.clock(), &store, health).await?;
     let text = output.render(|| status.to_json(), || status_text(&status, all));
     Ok(CommandOutput { text, exit_code: if status.health.is_healthy() { 0 } else { 3 } })
 }
