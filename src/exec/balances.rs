@@ -5,7 +5,6 @@ use super::{JobContext, JobError};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Operation, Sku, counted, time};
 use crate::projection::{project_balances, project_found_products};
-use crate::reconcile::brake;
 use crate::store::{BalancesRecorded, MismatchRow, StoreError, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
@@ -27,7 +26,7 @@ pub(super) async fn record_balances(
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     if decoded.parked.is_empty() && lacks_all(requested, &decoded) {
         let known = context.store.product_known_count(requested).await?;
-        if brake::is_emptied_answer(known, 0) && may_empty_answers(context, requested).await? {
+        if known > 0 && may_empty_answers(context, requested).await? {
             context.exchange_end_ignored(answer).await?;
             return Err(JobError::Implausible(emptied_answer(known)));
         }

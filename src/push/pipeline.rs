@@ -27,7 +27,7 @@ use super::snapshot::{
 use crate::exec::balances_reader::read_page;
 use crate::exec::quarantine::Quarantine;
 use crate::exec::reads::ReadOrigin;
-use crate::exec::{JobError, key_probe};
+use crate::exec::{JobError, JobSettings, key_probe};
 use crate::limiter::PacePayment;
 use crate::model::{Lane, Sku, StockLevel, UPDATE_MAX_ENTRIES};
 use crate::reconcile::StockLevelStep;
@@ -106,14 +106,16 @@ impl PushRun<'_> {
         Ok(())
     }
 
+    fn plan_inputs<'s>(&'s self, settings: &'s JobSettings) -> SnapshotInputs<'s> {
+        let own_reads = &self.pipeline.own_reads;
+        SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads)
+    }
+
     /// Plans some stock levels. Returns the rejections of invalid changes.
     async fn load_plans(&mut self, levels: &[StockLevel]) -> Result<Vec<ChangeOutcome>, JobError> {
         let settings = self.context.settings();
-        let own_reads = &self.pipeline.own_reads;
-        let inputs =
-            SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
         let PushSnapshot { stock_levels, rejected } =
-            load_snapshot(&self.context.store, inputs, levels).await?;
+            load_snapshot(&self.context.store, self.plan_inputs(&settings), levels).await?;
         self.pipeline.projected_backlog.replace_plans(levels, stock_levels);
         Ok(rejected)
     }
@@ -121,10 +123,7 @@ impl PushRun<'_> {
     /// Returns the plans of a batch. Those whose fact no longer serves are made again.
     async fn batch_plans(&mut self, levels: &[StockLevel]) -> Result<Vec<PendingStockLevel>, JobError> {
         let settings = self.context.settings();
-        let own_reads = &self.pipeline.own_reads;
-        let inputs =
-            SnapshotInputs::at_present(self.context, &settings.quantities, self.window_after, own_reads);
-        let plans = &self.pipeline.projected_backlog;
+        let (inputs, plans) = (self.plan_inputs(&settings), &self.pipeline.projected_backlog);
         let serves = |level: &&StockLevel| plans.plan(level).is_some_and(|plan| inputs.is_current(plan));
         let outdated: Vec<StockLevel> = levels.iter().filter(|level| !serves(level)).cloned().collect();
         if !outdated.is_empty() {
