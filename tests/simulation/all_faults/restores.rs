@@ -57,7 +57,7 @@ impl Trial {
         }
         // After a read of all balances, the numbers in the copy are fresh for a moment.
         if self.hands.percent(80) {
-            self.world.run_now(JobKind::Balances).await;
+            self.run_unless_refused(JobKind::Balances).await;
         }
         self.restores.copied_ms = self.world.clock.now_ms();
         self.restores.copy = Some(match by {
@@ -191,7 +191,14 @@ impl Trial {
         self.world.rest().await;
         self.decide_restored().await;
         self.end_restore().await;
-        self.world.run_now(JobKind::Push).await;
+        self.run_unless_refused(JobKind::Push).await;
+    }
+
+    /// Runs a job to its end. With a wrong key jobs wait for the right one, which comes only as the agenda goes on.
+    async fn run_unless_refused(&mut self, kind: JobKind) {
+        if !self.world.wire.weather().is_wrong_key {
+            self.world.run_now(kind).await;
+        }
     }
 
     /// Releases everything, once, after the decisions about what may have been done.
