@@ -2,8 +2,8 @@
 
 use super::park_records;
 use crate::client::wire::{DecodedAnswer, HealthMonth, TopSeller};
-use crate::model::{ExchangeId, Month, Sku, Timestamp};
-use crate::store::{MonthlyReport, StoreError, WriteTransaction};
+use crate::model::{ExchangeId, JobKind, Month, Sku, Timestamp};
+use crate::store::{StoreError, WriteTransaction};
 use serde_json::{Value, json};
 
 /// Projects the top-selling products of a month. Returns 1 if the payload changed. Their SKUs become
@@ -22,7 +22,7 @@ pub(crate) async fn project_top_selling(
         return Ok(0);
     }
     let report = (month, json!(decoded.records));
-    write.mirror_report(MonthlyReport::TopSelling, exchange, observed_at, &[report]).await
+    write.mirror_report(JobKind::TopSelling, exchange, observed_at, &[report]).await
 }
 
 /// Projects a page of business health, and returns the number of new or changed months.
@@ -35,5 +35,5 @@ pub(crate) async fn project_business_health(
     park_records(write, exchange, page).await?;
     let months = page.records.iter().filter_map(|record| Some((record.calendar_month()?, json!(record))));
     let months: Vec<(Month, Value)> = months.collect();
-    write.mirror_report(MonthlyReport::BusinessHealth, exchange, observed_at, &months).await
+    write.mirror_report(JobKind::BusinessHealth, exchange, observed_at, &months).await
 }

@@ -79,7 +79,6 @@ pub(crate) use mirror::orders::OrderPage;
 pub(crate) use mirror::platform_lists::PlatformList;
 pub(crate) use mirror::products::ProductStock;
 pub(crate) use mirror::readback::MismatchRow;
-pub(crate) use mirror::reports::MonthlyReport;
 pub(crate) use mirror::stock_levels::{PlannedStockLevel, StockLevelRow, StockLevelWrite};
 pub(crate) use mirror::tracked_orders::{OrderRow, OrderState, RequestedOrder};
 pub(crate) use mirror::tracked_skus::StalestProgress;

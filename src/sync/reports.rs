@@ -16,24 +16,24 @@ use crate::exec::reads::{READ_ATTEMPTS, ReadOrigin};
 use crate::exec::{JobContext, JobError, RunReport};
 use crate::model::{JobKind, Lane, Month, Operation, RunId};
 use crate::projection;
-use crate::store::{MonthlyReport, PlatformList};
+use crate::store::PlatformList;
 
 const REPORT_MONTHS: usize = 24;
 
 pub(crate) async fn run_top_selling(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
-    let months = open_months(context, MonthlyReport::TopSelling).await?;
+    let months = open_months(context, JobKind::TopSelling).await?;
     Ok(read_each(context, run, months).await?.run_report("month", "month"))
 }
 
 pub(crate) async fn run_business_health(context: &JobContext, run: RunId) -> Result<RunReport, JobError> {
-    if open_months(context, MonthlyReport::BusinessHealth).await?.is_empty() {
+    if open_months(context, JobKind::BusinessHealth).await?.is_empty() {
         return Ok(RunReport::ok("no call: two reads of each of the last months agree"));
     }
     lists::run(context, run, PlatformList::HealthMonths, "month").await
 }
 
 /// Returns the last months that are over and not agreed yet, the newest first.
-async fn open_months(context: &JobContext, report: MonthlyReport) -> Result<Vec<Month>, JobError> {
+async fn open_months(context: &JobContext, report: JobKind) -> Result<Vec<Month>, JobError> {
     let now = Month::from_timestamp(context.now()).into_iter();
     let mut months: Vec<Month> = now.flat_map(|now| now.earlier_months().take(REPORT_MONTHS)).collect();
     let agreed = context.store.report_agreed(report).await?;

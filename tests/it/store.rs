@@ -15,8 +15,8 @@ use crate::model::{
 use crate::outbox::{ChangeState, Reason, Resolution};
 use crate::reconcile::ProductLack;
 use crate::store::{
-    BalancePage, BalancesRecorded, DatabaseLock, Durability, MonthlyReport, PlatformList, PrunedRows,
-    StalestProgress, StockLevelWrite, Store, UnparsedAnswer,
+    BalancePage, BalancesRecorded, DatabaseLock, Durability, PlatformList, PrunedRows, StalestProgress,
+    StockLevelWrite, Store, UnparsedAnswer,
 };
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
@@ -1177,7 +1177,7 @@ async fn of_a_record_that_an_answer_repeats_the_last_one_counts() {
     write.mirror_shipment((id, at), 1.into(), &shipment, &items).await.unwrap();
     let month = Month::new(2026, 1).unwrap();
     let months = [1, 2].map(|figure| (month, json!({"total_profit": figure})));
-    write.mirror_report(MonthlyReport::BusinessHealth, id, at, &months).await.unwrap();
+    write.mirror_report(JobKind::BusinessHealth, id, at, &months).await.unwrap();
     write.commit().await.unwrap();
     let mut other = shelf.outsider().await;
     let names = "SELECT (SELECT name FROM supplier WHERE id = 1), (SELECT name FROM warehouse), \

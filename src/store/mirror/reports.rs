@@ -1,25 +1,17 @@
 //! Monthly reports: top sellers and business health.
 //!
-//! A month's report is stored as one JSON document, because reports are compared as a whole. Two equal reads
-//! after the month's end make the month agreed. Views provide the columns.
+//! A report has the name of the job that reads it. A month's report is stored as one JSON document, because reports
+//! are compared as a whole. Two equal reads after the month's end make the month agreed. Views provide the columns.
 
 use super::stock_levels::json_rows_by_key;
-use crate::model::{ExchangeId, Month, Timestamp, code_enum};
+use crate::model::{ExchangeId, JobKind, Month, Timestamp};
 use crate::store::{Result, Store, WriteTransaction};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-code_enum! {
-    pub(crate) enum MonthlyReport {
-        /// *Get top-selling products by month*, over all storefronts.
-        TopSelling = "top_selling",
-        BusinessHealth = "business_health",
-    }
-}
-
 impl Store {
-    /// Returns the months whose report is agreed.
-    pub(crate) async fn report_agreed(&self, report: MonthlyReport) -> Result<BTreeSet<Month>> {
+    /// Returns the months whose report is agreed, for the job that reads it.
+    pub(crate) async fn report_agreed(&self, report: JobKind) -> Result<BTreeSet<Month>> {
         let sql = "SELECT year, month FROM report_month WHERE report = $1 AND is_agreed";
         let values = (report.as_str(),);
         let rows: Vec<(i64, i64)> = self.fetch_all(sql, values, "find the months that are agreed").await?;
@@ -47,7 +39,7 @@ impl WriteTransaction {
     /// if its report repeats one that was read after the month's end.
     pub(crate) async fn mirror_report(
         &mut self,
-        report: MonthlyReport,
+        report: JobKind,
         exchange: ExchangeId,
         observed_at: Timestamp,
         months: &[(Month, Value)],
