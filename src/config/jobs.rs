@@ -1,7 +1,4 @@
-//! `[jobs.*]`: the schedules. A job that is not configured has its default.
-//!
-//! Default seconds and minutes are spread, so that jobs of one account do not call in the same second. Daily
-//! jobs may use any hour, because the default zone is UTC, which has no clock changes.
+//! `[jobs.*]`: the schedules. A job that is not configured has the default of its kind.
 
 use super::JobConfig;
 use super::reader::SectionReader;
@@ -9,24 +6,6 @@ use crate::model::JobKind;
 use crate::schedule::{MissedPolicy, Schedule, ScheduleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The kinds that have a schedule, each with its default. `push` has none, because queued changes wake it.
-const DEFAULT_SCHEDULES: [(JobKind, &str); 14] = [
-    (JobKind::Balances, "0 */5 * * * *"),
-    (JobKind::OrderLines, "30 */2 * * * *"),
-    (JobKind::Shipments, "15 */10 * * * *"),
-    (JobKind::Warehouses, "0 7 * * * *"),
-    (JobKind::Suppliers, "0 11 2 * * *"),
-    (JobKind::Storefronts, "0 23 * * * *"),
-    (JobKind::ListingTemplates, "0 17 2 * * *"),
-    (JobKind::KitComponents, "0 31 2 * * *"),
-    (JobKind::TopSelling, "0 41 4 * * *"),
-    (JobKind::BusinessHealth, "0 47 4 * * *"),
-    (JobKind::WorkQueue, "45 * * * * *"),
-    (JobKind::Settle, "10 * * * * *"),
-    (JobKind::Prune, "0 13 3 * * *"),
-    (JobKind::Backup, "0 43 3 * * *"),
-];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobsConfig {
@@ -50,16 +29,18 @@ impl JobsConfig {
     pub(super) fn from_table(table: &mut SectionReader<'_>) -> Self {
         table.refuse_key(JobKind::Push.as_str(), "`push` has no schedule: new changes start it");
         let mut skus_per_call = 0;
-        let jobs = DEFAULT_SCHEDULES.map(|(kind, default)| {
+        let jobs = JobKind::ALL.iter().filter_map(|kind| {
+            let default = kind.default_schedule()?;
             let job = table.read_section(kind.as_str(), |one| {
-                if kind == JobKind::Balances {
+                if *kind == JobKind::Balances {
                     skus_per_call = one.read_integer("skus_per_call", 200, 1..=10_000);
                 }
                 read_job(one, default)
             });
-            (kind, job)
+            Some((*kind, job))
         });
-        Self { by_kind: jobs.into_iter().collect(), skus_per_call }
+        let by_kind = jobs.collect();
+        Self { by_kind, skus_per_call }
     }
 }
 
@@ -91,11 +72,14 @@ fn read_job(table: &mut SectionReader<'_>, default: &str) -> JobConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
-    fn every_kind_but_push_has_a_default_schedule() {
-        let kinds: Vec<_> = DEFAULT_SCHEDULES.iter().map(|(kind, _)| *kind).collect();
-        let expected: Vec<_> = JobKind::ALL.iter().copied().filter(|kind| *kind != JobKind::Push).collect();
-        assert_eq!(kinds, expected);
+    fn the_packaged_configuration_names_the_jobs_that_have_a_schedule() {
+        let packaged = include_str!("../../config/tallyd.toml");
+        let section = |line: &'static str| line.strip_prefix("[jobs.")?.strip_suffix(']');
+        let named: BTreeSet<&str> = packaged.lines().filter_map(section).collect();
+        let scheduled = JobKind::ALL.iter().filter(|kind| kind.default_schedule().is_some());
+        assert_eq!(named, scheduled.map(|kind| kind.as_str()).collect());
     }
 }

@@ -31,7 +31,6 @@ pub(crate) use job_slots::JobSlots;
 pub(crate) use metrics::is_old as is_metrics_old;
 pub(crate) use notifiers::notice_sender;
 pub use registry::run_job;
-pub(crate) use registry::{JobCalls, job_calls};
 pub use run_once::OnceReport;
 pub(crate) use settings::health_inputs;
 pub use start::Daemon;

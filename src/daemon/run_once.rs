@@ -5,12 +5,11 @@
 
 use super::health_monitor::HealthMonitor;
 use super::pauses::{end_due_pauses, run_unless_paused};
-use super::registry::{self, JobCalls};
 use super::start::Daemon;
 use super::start_error::StartError;
 use crate::exec::{FinishedRun, RunArgs};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, RunTrigger};
+use crate::model::{JOBS, JobCalls, JobKind, RunTrigger};
 use crate::schedule::Schedule;
 use crate::settle;
 use crate::store::PauseRow;
@@ -44,7 +43,7 @@ impl Daemon {
             self.config.jobs.enabled_schedules().into_iter().collect();
         end_due_pauses(&self.context).await?;
         let mut next = VecDeque::new();
-        for (kind, calls) in registry::JOBS {
+        for (kind, calls, _) in JOBS {
             let may_run = match schedules.get(&kind) {
                 Some(schedule) => calls != JobCalls::None || self.is_overdue(kind, schedule).await?,
                 None => kind == JobKind::Push,
@@ -73,7 +72,7 @@ impl Daemon {
             // Each of the other jobs would spend the same time-outs to find the platform unreachable.
             if has_failed && self.context.store.run_left_nothing_sent(run).await? {
                 let (kept, untried): (VecDeque<_>, VecDeque<_>) =
-                    next.into_iter().partition(|kind| registry::job_calls(*kind) == JobCalls::None);
+                    next.into_iter().partition(|kind| kind.calls() == JobCalls::None);
                 (next, once.skipped) = (kept, untried.into());
                 continue;
             }

@@ -29,6 +29,7 @@ pub use ids::{
     ChangeId, ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId,
     StorefrontId, SupplierId, WarehouseId,
 };
+pub(crate) use job_kind::{JOBS, JobCalls};
 pub use job_kind::{JobKind, RunTrigger};
 pub(crate) use lane::Lane;
 pub(crate) use month::Month;

@@ -2,8 +2,7 @@
 
 use super::listing::{ListCell, ListColumns, columns};
 use crate::config::Config;
-use crate::daemon::{JobCalls, job_calls};
-use crate::model::{JobKind, Timestamp, counted, format_elapsed};
+use crate::model::{JobCalls, JobKind, Timestamp, counted, format_elapsed};
 use crate::schedule::feasibility::{self, JobAllotment, JobDemand};
 use crate::store::{Store, StoreError};
 
@@ -93,7 +92,7 @@ pub(crate) fn allotment_columns(row: &JobAllotment) -> ListColumns {
 /// Returns the calls of a run after the first reads: an allocation is read once, and an agreed month not again.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
 fn calls_per_run(kind: JobKind, work: &EntriesToRead, skus_per_call: usize) -> f64 {
-    let calls = match job_calls(kind) {
+    let calls = match kind.calls() {
         JobCalls::PerSkuPage => work.skus.div_ceil(skus_per_call),
         JobCalls::PerOrder => work.orders,
         JobCalls::PerShipment => work.shipments,

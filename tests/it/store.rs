@@ -530,7 +530,6 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
     other.run("INSERT INTO outbox (key, kind, body) VALUES ('k', 'zzz', '{}')").await.unwrap();
     let breaks = [
         ("journal_sequence_single", "INSERT INTO journal_sequence VALUES (2, 0)"),
-        ("run_job", "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (1, 'x', 'once', 1)"),
         ("run_trigger", "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (1, 'push', 'x', 1)"),
         ("run_input", "UPDATE run SET input = '{'"),
         ("run_outcome", "UPDATE run SET outcome = 'x', ended_ms = 1"),
