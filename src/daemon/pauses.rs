@@ -3,37 +3,24 @@
 //! The pause is read when a run is to start, from the row that `tallyd pause` writes. A run in progress goes on,
 //! except that a push claims nothing more (`push/claim.rs`).
 
-use super::registry::run_job_with;
-use crate::exec::{FinishedRun, JobContext, RunArgs};
-use crate::model::{JobKind, Position, RunTrigger, Timestamp};
+use crate::exec::JobContext;
+use crate::model::{JobKind, Position, Timestamp};
 use crate::store::{Durability, PauseRow, StoreError};
 use crate::telemetry::event;
 
-pub(super) async fn run_unless_paused(
+/// Does work of a job, or returns the pause of the job. A database that is away delays the work, as it delays
+/// the begin of a run.
+pub(super) async fn unless_paused<T>(
     context: &JobContext,
     kind: JobKind,
-    trigger: RunTrigger,
-    args: &RunArgs,
-) -> Result<Result<FinishedRun, PauseRow>, StoreError> {
-    match read_pause(context, kind).await? {
-        Some(pause) => Ok(Err(pause)),
-        None => run_job_with(context, kind, trigger, args).await.map(Ok),
-    }
-}
-
-pub(super) async fn work_unless_paused(
-    context: &JobContext,
-    kind: JobKind,
-    work: impl Future<Output = Result<Option<FinishedRun>, StoreError>>,
-) -> Result<Option<FinishedRun>, StoreError> {
-    if read_pause(context, kind).await?.is_some() { Ok(None) } else { work.await }
-}
-
-/// Reads the pause of a job; a database that is away delays it, as it delays the begin of a run.
-async fn read_pause(context: &JobContext, kind: JobKind) -> Result<Option<PauseRow>, StoreError> {
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Result<T, PauseRow>, StoreError> {
     let read = || context.store.pause_list(context.now());
     let pauses = context.retry_commit("read the paused jobs", read).await?;
-    Ok(pauses.into_iter().find(|pause| pause.job == kind.as_str()))
+    match pauses.into_iter().find(|pause| pause.job == kind.as_str()) {
+        Some(pause) => Ok(Err(pause)),
+        None => work.await.map(Ok),
+    }
 }
 
 /// Ends the pauses whose time has come, and returns the time of the next end. Each end is an event of the

@@ -4,10 +4,11 @@
 //! would write a full backup each minute.
 
 use super::health_monitor::HealthMonitor;
-use super::pauses::{end_due_pauses, run_unless_paused};
+use super::pauses::{end_due_pauses, unless_paused};
+use super::registry::run_job;
 use super::start::Daemon;
 use super::start_error::StartError;
-use crate::exec::{FinishedRun, RunArgs};
+use crate::exec::FinishedRun;
 use crate::journal::RunOutcome;
 use crate::model::{JOBS, JobCalls, JobKind, RunTrigger};
 use crate::schedule::Schedule;
@@ -54,8 +55,8 @@ impl Daemon {
         }
         let mut once = OnceReport { runs: Vec::new(), skipped: Vec::new(), paused: Vec::new() };
         while let Some(kind) = next.pop_front() {
-            let args = RunArgs::default();
-            let finished = match run_unless_paused(&self.context, kind, RunTrigger::Once, &args).await? {
+            let run = run_job(&self.context, kind, RunTrigger::Once);
+            let finished = match unless_paused(&self.context, kind, run).await? {
                 Ok(finished) => finished,
                 Err(pause) => {
                     once.paused.push(pause);

@@ -9,12 +9,13 @@ mod new_entries;
 use super::health_monitor::{self, HealthMonitor};
 use super::job_slots::JobSlots;
 use super::key_probe::{KeyProbe, alone_until_tried};
-use super::pauses::{run_unless_paused, work_unless_paused};
+use super::pauses::unless_paused;
+use super::registry::run_job;
 use super::start_error::RETRY_PAUSE;
 use super::systemd;
 use crate::client::HttpTransport;
 use crate::config::Config;
-use crate::exec::{FinishedRun, JobContext, RunArgs};
+use crate::exec::{FinishedRun, JobContext};
 use crate::journal::RunOutcome;
 use crate::model::{ChangeId, JobKind, Position, RunTrigger, Timestamp};
 use crate::schedule::{DueJob, Heartbeat, Schedule};
@@ -232,7 +233,8 @@ impl Supervisor {
                 if !self.job_slots.is_active(kind) && !self.running.contains(&Task::Prefetch) {
                     let context = self.context.clone();
                     let work = async move {
-                        work_unless_paused(&context, kind, sync::prefetch_balances(&context)).await
+                        let run = unless_paused(&context, kind, sync::prefetch_balances(&context)).await?;
+                        Ok(run.ok().flatten())
                     };
                     self.spawn_task(Task::Prefetch, work);
                 }
@@ -293,8 +295,11 @@ impl Supervisor {
             }
             return;
         }
-        let (context, args) = (self.context.clone(), RunArgs::default());
-        let run = async move { run_unless_paused(&context, kind, trigger, &args).await.map(Result::ok) };
+        let context = self.context.clone();
+        let run = async move {
+            let run = run_job(&context, kind, trigger);
+            unless_paused(&context, kind, run).await.map(Result::ok)
+        };
         self.spawn_task(Task::Job(kind), run);
     }
 

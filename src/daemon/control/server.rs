@@ -7,7 +7,8 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::daemon::pauses::run_unless_paused;
+use crate::daemon::pauses::unless_paused;
+use crate::daemon::registry::run_job_with;
 use crate::exec::{self, FinishedRun, JobContext, JobError, RunArgs, RunEnd};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp};
@@ -125,7 +126,8 @@ async fn run_job(
     input: &RunArgs,
 ) -> Result<(Value, Option<FinishedRun>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
-    let finished = match run_unless_paused(context, kind, RunTrigger::Operator, input).await? {
+    let run = run_job_with(context, kind, RunTrigger::Operator, input);
+    let finished = match unless_paused(context, kind, run).await? {
         Ok(finished) => finished,
         Err(pause) => {
             let (outcome, summary) =

@@ -2,7 +2,7 @@
 
 use super::{COLLECT_TIME, Supervisor, Task, Timer};
 use crate::daemon::control::serve_request;
-use crate::daemon::pauses::{end_due_pauses, log_pauses, work_unless_paused};
+use crate::daemon::pauses::{end_due_pauses, log_pauses, unless_paused};
 use crate::model::{ChangeId, JobKind, Position, RunTrigger};
 use crate::store::StoreError;
 use crate::{exec, sync};
@@ -48,8 +48,10 @@ impl Supervisor {
         let is_read = self.job_slots.is_busy(kind) || self.running.contains(&Task::Orders);
         if self.schedules.contains_key(&kind) && !is_read {
             let context = self.context.clone();
-            let work =
-                async move { work_unless_paused(&context, kind, sync::read_named_orders(&context)).await };
+            let work = async move {
+                let run = unless_paused(&context, kind, sync::read_named_orders(&context)).await?;
+                Ok(run.ok().flatten())
+            };
             self.spawn_task(Task::Orders, work);
         }
     }
