@@ -1,10 +1,12 @@
 //! The work of each job. A run starts here.
 
-use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunReport, run_recorded};
+use crate::exec::run::run_logged;
+use crate::exec::{FinishedRun, JobContext, JobError, RunArgs, RunEnd, RunReport};
 use crate::model::{JobKind, RunId, RunTrigger};
 use crate::store::{PlatformList, StoreError};
 use crate::sync::{backup, balances, lists, order_lines, prune, reports};
 use crate::{push, settle};
+use serde_json::json;
 use std::pin::Pin;
 
 type JobFuture<'a> = Pin<Box<dyn Future<Output = Result<RunReport, JobError>> + Send + 'a>>;
@@ -51,6 +53,8 @@ pub(super) async fn run_job_with(
     trigger: RunTrigger,
     args: &RunArgs,
 ) -> Result<FinishedRun, StoreError> {
+    let _lock = context.lock_job(kind).await;
+    let input = (!args.is_empty()).then(|| json!(args));
     let work = async |id| job_work(context, (kind, id), trigger, args).await;
-    run_recorded(context, kind, trigger, args, work).await
+    run_logged(context, (kind, trigger), RunEnd::Pass, input.as_ref(), work).await
 }

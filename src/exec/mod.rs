@@ -42,5 +42,5 @@ pub(crate) use key_probe::{KeyStatus, probe_key};
 pub(crate) use quota_lift::apply_lifted_wait;
 pub use quota_lift::lift_wait;
 pub use run::FinishedRun;
-pub(crate) use run::{RunEnd, RunReport, run_recorded, with_run};
+pub(crate) use run::{RunEnd, RunReport, with_run};
 pub(crate) use run_args::RunArgs;

@@ -3,12 +3,12 @@
 //! For a failed run the caller logs the line with [`FinishedRun::log_failed`], because only the caller has
 //! the time of the retry.
 
-use super::{JobContext, JobError, RunArgs};
+use super::{JobContext, JobError};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, RunTrigger, Timestamp, cut_reason};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// Result of a run.
@@ -85,20 +85,6 @@ pub(crate) enum RunEnd {
     Pass,
     /// The run is beside the passes and changes no state. Its end is committed with this durability.
     Beside(Durability),
-}
-
-/// Runs the work of a job in a run of its own, and logs its run. The operator's input is stored with the run. Runs of
-/// one kind follow each other.
-pub(crate) async fn run_recorded(
-    context: &JobContext,
-    kind: JobKind,
-    trigger: RunTrigger,
-    input: &RunArgs,
-    work: impl AsyncFnOnce(RunId) -> Result<RunReport, JobError>,
-) -> Result<FinishedRun, StoreError> {
-    let _lock = context.lock_job(kind).await;
-    let input = (!input.is_empty()).then(|| json!(input));
-    run_logged(context, (kind, trigger), RunEnd::Pass, input.as_ref(), work).await
 }
 
 /// Runs work, for instance beside the passes of the job, and logs its run.
