@@ -22,19 +22,15 @@ mod upgrade;
 mod writes;
 
 pub(crate) use apply::PROJECTION_VERSION;
-pub(crate) use balances::project_balances;
-pub(crate) use creates::{
-    created_shipment, project_created_shipments, project_found_products, project_product, shipment_record,
-};
-pub(crate) use kits::project_kit_components;
-pub(crate) use lists::project_list;
-pub(crate) use orders::{project_allocations, project_order_lines, project_shipment_items};
+pub(crate) use balances::*;
+pub(crate) use creates::*;
+pub(crate) use kits::*;
+pub(crate) use lists::*;
+pub(crate) use orders::*;
 pub use replay::{JournalReplay, ReplayReport};
-pub(crate) use reports::{project_business_health, project_top_selling};
+pub(crate) use reports::*;
 pub(crate) use upgrade::upgrade_projection;
-pub(crate) use writes::{
-    ParsedQuantityAnswer, levels_in_order, project_claim, project_product_answer, project_quantity_answer,
-};
+pub(crate) use writes::*;
 
 use crate::client::wire::DecodedAnswer;
 use crate::model::{ExchangeId, counted};
