@@ -44,21 +44,9 @@ pub(super) struct ClaimedCall<'a> {
 pub(super) enum CallOutcome {
     /// Not sent, because the claim gate is closed, or because a change or a stock level moved since the plan.
     NotClaimed(Permit),
-    /// Sent, or refused by the transport; the outcome is committed.
-    Ended(Box<AnsweredExchange>, CallEnd),
-}
-
-pub(super) enum CallEnd {
-    /// Accepted and recorded; the outcomes of its changes.
-    Accepted(Vec<ChangeOutcome>),
-    /// Sent with unknown outcome; its changes are in doubt, and its stock levels stay claimed.
-    InDoubt,
-    /// Throttled; its changes are pending again, and the limiter has the delay.
-    Throttled,
-    /// Not sent; its changes are pending again. Another attempt at once is useless.
-    NotSent(String),
-    /// Rejected without effect; its changes are pending again until the caller has judged the refusal.
-    Rejected { status: u16, why: String },
+    /// Sent, or refused by the transport; the answer and the outcomes of its changes are committed. In doubt, its
+    /// stock levels stay claimed. After a call without effect its changes are pending again.
+    Ended(Box<AnsweredExchange>, Vec<ChangeOutcome>),
 }
 
 /// Recording of a call's answer within the transaction that completes the call.
@@ -96,9 +84,6 @@ impl RecordAnswer for Unaccepted {
 }
 
 /// Claims the changes of a call, sends it and completes it; `accepted` records an accepted answer.
-///
-/// # Errors
-/// [`JobError::KeyRefused`] if the answer refuses the key, after the commit.
 pub(super) async fn send_call(
     context: &JobContext,
     permit: Permit,
@@ -110,8 +95,8 @@ pub(super) async fn send_call(
     };
     let changes: Vec<ChangeId> = claim.changes.iter().map(|claimed| claimed.id).collect();
     let answer = context.send_exchange(permit, begun, claim.request).await;
-    let end = end_call(context, &changes, &answer, accepted).await?;
-    Ok(CallOutcome::Ended(Box::new(answer), end))
+    let moves = end_call(context, &changes, &answer, accepted).await?;
+    Ok(CallOutcome::Ended(Box::new(answer), moves))
 }
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
@@ -172,29 +157,23 @@ async fn was_claimed(
     Ok(is_made)
 }
 
-/// Commits the outcome of a call by the verdict on its answer.
+/// Commits the outcome of a call by the verdict on its answer. Returns the outcomes of its changes.
 async fn end_call(
     context: &JobContext,
     changes: &[ChangeId],
     answer: &AnsweredExchange,
     accepted: &impl RecordAnswer,
-) -> Result<CallEnd, JobError> {
+) -> Result<Vec<ChangeOutcome>, StoreError> {
     let why = reply_message(&answer.reply);
-    let end = match answer.reply.verdict {
-        Verdict::Accepted => return Ok(CallEnd::Accepted(complete_call(context, answer, accepted).await?)),
-        Verdict::Transient | Verdict::InDoubt => {
-            complete_in_doubt(context, changes, answer, &why).await?;
-            return Ok(CallEnd::InDoubt);
+    match answer.reply.verdict {
+        Verdict::Accepted => complete_call(context, answer, accepted).await,
+        Verdict::Transient | Verdict::InDoubt => complete_in_doubt(context, changes, answer, &why).await,
+        Verdict::Throttled(_) | Verdict::NotSent | Verdict::Rejected { .. } | Verdict::Refused => {
+            let detail = format!("no effect: {why}");
+            let moves = outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &detail);
+            complete_call(context, answer, &Unaccepted { moves, had_no_effect: true }).await
         }
-        Verdict::Throttled(_) => Ok(CallEnd::Throttled),
-        Verdict::NotSent => Ok(CallEnd::NotSent(why.clone())),
-        Verdict::Rejected { status } => Ok(CallEnd::Rejected { status, why: why.clone() }),
-        Verdict::Refused => Err(JobError::KeyRefused(why.clone())),
-    };
-    let moves =
-        outcomes_to(changes, ChangeState::Pending, Some(Reason::NotSent), &format!("no effect: {why}"));
-    complete_call(context, answer, &Unaccepted { moves, had_no_effect: true }).await?;
-    end
+    }
 }
 
 /// Commits that the outcome is unknown.
@@ -203,10 +182,10 @@ async fn complete_in_doubt(
     changes: &[ChangeId],
     answer: &AnsweredExchange,
     why: &str,
-) -> Result<(), JobError> {
+) -> Result<Vec<ChangeOutcome>, StoreError> {
     let detail = format!("sent, but its outcome is unknown: {why}");
     let moves = outcomes_to(changes, ChangeState::InDoubt, Some(Reason::NoAnswer), &detail);
-    complete_call(context, answer, &Unaccepted { moves, had_no_effect: false }).await?;
+    let moves = complete_call(context, answer, &Unaccepted { moves, had_no_effect: false }).await?;
     let (ids, keys) = ids_and_keys(context, changes).await;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
@@ -218,7 +197,7 @@ async fn complete_in_doubt(
         "{} in doubt: {why}",
         counted(changes.len(), "change")
     );
-    Ok(())
+    Ok(moves)
 }
 
 /// Puts the changes in doubt whose answers the database refused for good. No call of a push is in flight. Each change

@@ -2,7 +2,6 @@
 
 use super::refusal::{REFUSED_MAX, SentEffect};
 use super::run::PushRun;
-use super::send::UpdateOutcome;
 use crate::exec::JobError;
 use crate::exec::balances_reader::{PageEnd, PageRead};
 use crate::model::{Sku, StockLevel};
@@ -11,12 +10,17 @@ use std::collections::BTreeSet;
 impl PushRun<'_> {
     /// Handles an ended update. Its stock levels go back to the backlog, because the call may have found its facts
     /// too old, or changes arrived that wait for their stock level.
-    pub(super) fn handle_update(&mut self, levels: Vec<StockLevel>, is_urgent: bool, outcome: UpdateOutcome) {
+    pub(super) fn handle_update(
+        &mut self,
+        levels: Vec<StockLevel>,
+        is_urgent: bool,
+        effect: Option<SentEffect>,
+    ) {
         let pipeline = &mut self.pipeline;
         *if is_urgent { &mut pipeline.urgent_sends } else { &mut pipeline.bulk_sends } -= 1;
         pipeline.projected_backlog.remove_levels(&levels);
         levels.iter().for_each(|level| drop(pipeline.reserved_levels.take(level)));
-        if let UpdateOutcome::Sent(effect) = outcome {
+        if let Some(effect) = effect {
             self.handle_sent(&levels, effect);
         }
         let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
@@ -69,7 +73,7 @@ impl PushRun<'_> {
                     self.pipeline.own_reads.remove(level);
                 }
             }
-            SentEffect::None(why) => {
+            SentEffect::NoEffect(why) => {
                 // The wait has no known end, so the reads made for this call no longer serve it.
                 self.pipeline.own_reads.retain(|level, _| !levels.contains(level));
                 self.is_cut_off |= why.is_some();

@@ -328,7 +328,7 @@ impl PushRun<'_> {
             let context = self.context.clone();
             self.in_flight.spawn(async move {
                 Ok(FinishedCall::Update {
-                    outcome: send::send_update(context, call).await?,
+                    effect: send::send_update(context, call).await?,
                     is_urgent: urgent,
                     stock_levels: levels,
                 })

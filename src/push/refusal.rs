@@ -5,15 +5,16 @@
 //! the key is proved, a 400 rejects the content of a call with one entry; the entries of a larger call are sent
 //! again apart. Any other refusal proves nothing against a change, but counts as a failure of its entries.
 
-use super::claim::{CallEnd, finish_pending, store_wait_reasons};
+use super::claim::{finish_pending, store_wait_reasons};
 use super::summary::PushSummary;
+use crate::client::Verdict;
 use crate::exec::call::{AnsweredExchange, reply_message};
 use crate::exec::change_events::outcomes_to;
 use crate::exec::key_probe::{self, RefusalCause};
 use crate::exec::{JobContext, JobError};
 use crate::model::{ChangeId, Operation, RunId};
 use crate::outbox::{ChangeState, Reason};
-use crate::store::StoreError;
+use crate::store::{ChangeOutcome, StoreError};
 
 /// Limit of calls refused in a row, with none accepted between them. A single bad entry causes two or three
 /// refusals; more of them mean that the fault is not in an entry.
@@ -25,7 +26,7 @@ pub(super) enum SentEffect {
     /// Every change moved: the call was answered, or its outcome is unknown.
     Moved(PushSummary),
     /// No effect; the changes are pending again. A reason is given if another attempt is useless now.
-    None(Option<String>),
+    NoEffect(Option<String>),
     /// Refused as a whole; the changes are pending again, and are sent apart. `failure`: the status is not
     /// documented for content.
     Refused { failure: Option<String> },
@@ -38,7 +39,8 @@ pub(super) struct SentCall<'a> {
     pub(super) answer: &'a AnsweredExchange,
     /// Names of its entries in the quarantine.
     pub(super) names: Vec<&'a str>,
-    pub(super) changes: Vec<ChangeId>,
+    /// Committed outcomes of its changes.
+    pub(super) moves: &'a [ChangeOutcome],
 }
 
 impl SentCall<'_> {
@@ -46,31 +48,40 @@ impl SentCall<'_> {
     ///
     /// # Errors
     /// [`JobError::KeyRefused`] if the refusal means the key.
-    pub(super) async fn conclude(&self, end: CallEnd) -> Result<SentEffect, JobError> {
-        let operation = self.answer.reply.operation;
-        let mut counts = PushSummary::default();
-        match end {
-            CallEnd::Accepted(moves) => {
+    pub(super) async fn conclude(&self) -> Result<SentEffect, JobError> {
+        let (operation, why) = (self.answer.reply.operation, reply_message(&self.answer.reply));
+        match self.answer.reply.verdict {
+            Verdict::Accepted => {
                 self.context.record_success(operation, &self.names, true).await?;
-                counts.count_outcomes(&moves);
-                Ok(SentEffect::Moved(counts))
+                Ok(self.moved())
             }
-            CallEnd::InDoubt => {
+            Verdict::Transient | Verdict::InDoubt => {
                 // `settle` judges the update of a product, and also its repetition.
                 if operation != Operation::UpdateProduct {
-                    self.record_failure(&reply_message(&self.answer.reply)).await?;
+                    self.record_failure(&why).await?;
                 }
-                counts.in_doubt = self.changes.len() as u64;
-                Ok(SentEffect::Moved(counts))
+                Ok(self.moved())
             }
-            CallEnd::Throttled => Ok(SentEffect::None(None)),
-            CallEnd::NotSent(why) => Ok(SentEffect::None(Some(why))),
-            CallEnd::Rejected { status: 400 | 403, .. } if !self.is_judged() => {
+            // The limiter has the delay.
+            Verdict::Throttled(_) => Ok(SentEffect::NoEffect(None)),
+            Verdict::NotSent => Ok(SentEffect::NoEffect(Some(why))),
+            Verdict::Refused => Err(JobError::KeyRefused(why)),
+            Verdict::Rejected { status: 400 | 403 } if !self.is_judged() => {
                 Ok(SentEffect::Refused { failure: None })
             }
-            CallEnd::Rejected { status: status @ (400 | 403), why } => self.judge_refusal(status, why).await,
-            CallEnd::Rejected { why, .. } => self.count_failure(why).await,
+            Verdict::Rejected { status: status @ (400 | 403) } => self.judge_refusal(status, why).await,
+            Verdict::Rejected { .. } => self.count_failure(why).await,
         }
+    }
+
+    fn moved(&self) -> SentEffect {
+        let mut counts = PushSummary::default();
+        counts.count_outcomes(self.moves);
+        SentEffect::Moved(counts)
+    }
+
+    fn changes(&self) -> impl Iterator<Item = ChangeId> {
+        self.moves.iter().map(|verdict| verdict.id)
     }
 
     /// Returns true if a refusal is judged at once, not after its entries were sent apart. To find the entry of a
@@ -88,7 +99,7 @@ impl SentCall<'_> {
             RefusalCause::Refused => Err(JobError::KeyRefused(why)),
             RefusalCause::NotKnown(unknown) => {
                 self.note_unknown_key(&why, &unknown).await?;
-                Ok(SentEffect::None(Some(unknown)))
+                Ok(SentEffect::NoEffect(Some(unknown)))
             }
             RefusalCause::Content | RefusalCause::Unproved if status == 403 => self.count_failure(why).await,
             RefusalCause::Content if self.names.len() == 1 => self.reject(&why).await,
@@ -102,7 +113,7 @@ impl SentCall<'_> {
             "no effect: {why}; the refusal may mean the key, whose state is unknown: {unknown}; \
              the key is probed with growing delays, and then the change is sent"
         );
-        let reasons = self.changes.iter().map(|id| (*id, Reason::NotSent, detail.clone()));
+        let reasons = self.changes().map(|id| (id, Reason::NotSent, detail.clone()));
         store_wait_reasons(self.context, reasons.collect()).await
     }
 
@@ -110,10 +121,11 @@ impl SentCall<'_> {
     /// entry, which was not refused.
     async fn reject(&self, why: &str) -> Result<SentEffect, JobError> {
         let detail = format!("the platform refused it: {why}");
-        let moves = outcomes_to(&self.changes, ChangeState::Rejected, Some(Reason::ServiceRefused), &detail);
+        let changes: Vec<ChangeId> = self.changes().collect();
+        let moves = outcomes_to(&changes, ChangeState::Rejected, Some(Reason::ServiceRefused), &detail);
         let mut counts = PushSummary::default();
         let was_moved = finish_pending(self.context, &moves, &mut counts).await?;
-        Ok(if was_moved { SentEffect::Moved(counts) } else { SentEffect::None(None) })
+        Ok(if was_moved { SentEffect::Moved(counts) } else { SentEffect::NoEffect(None) })
     }
 
     async fn count_failure(&self, why: String) -> Result<SentEffect, JobError> {

@@ -3,7 +3,7 @@
 use super::backlog::PushBacklog;
 use super::brake;
 use super::kinds::DeliveryRun;
-use super::send::UpdateOutcome;
+use super::refusal::SentEffect;
 use super::snapshot::{OwnReads, PendingStockLevel};
 use super::summary::PushSummary;
 use crate::exec::balances_reader::PageRead;
@@ -113,7 +113,8 @@ pub(super) enum FinishedCall {
     Update {
         stock_levels: Vec<StockLevel>,
         is_urgent: bool,
-        outcome: UpdateOutcome,
+        /// `None` if no call was made.
+        effect: Option<SentEffect>,
     },
     /// Turn of the other changes, `beside` a drain or after it.
     Others {

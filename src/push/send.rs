@@ -1,11 +1,11 @@
 //! Update call: reservation → plan checked → call ([`claim::send_call`]) → end of the call ([`SentCall`]).
 
-use super::claim::{self, CallEnd, CallOutcome, ClaimedCall, RecordAnswer};
+use super::claim::{self, CallOutcome, ClaimedCall, RecordAnswer};
 use super::refusal::{SentCall, SentEffect};
 use super::snapshot::{
     OWN_READ_SERVES, OwnReads, PendingStockLevel, SnapshotInputs, deduplicate_levels, load_snapshot,
 };
-use crate::client::wire;
+use crate::client::{Verdict, wire};
 use crate::exec::balances_reader::{PageRead, read_page};
 use crate::exec::call::AnsweredExchange;
 use crate::exec::change_events::outcomes_to;
@@ -25,14 +25,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const UPDATE_OPERATION: Operation = Operation::UpdateQuantityOnHand;
-
-#[derive(Debug)]
-pub(super) enum UpdateOutcome {
-    /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
-    /// are planned again.
-    NotMade,
-    Sent(SentEffect),
-}
 
 /// Entry of the call.
 struct QuantityEntry {
@@ -57,10 +49,12 @@ pub(super) struct UpdateCall {
 ///
 /// The plans of the batch hold if their facts are fresh when the reservation comes, and if the claim finds their rows
 /// unchanged. Otherwise the stock levels are planned once more.
+///
+/// Returns `None` if no call was made: nothing is left to write, or the facts aged while the call waited.
 pub(super) async fn send_update(
     context: JobContext,
     mut call: UpdateCall,
-) -> Result<UpdateOutcome, JobError> {
+) -> Result<Option<SentEffect>, JobError> {
     context.wait_until_claimable().await?;
     let mut permit = context.reserve_call(UPDATE_OPERATION, call.lane, call.pace).await?;
     let mut plans = std::mem::take(&mut call.plans);
@@ -83,12 +77,11 @@ pub(super) async fn send_update(
         // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
         if entries.is_empty() || !permit.may_send() || context.key.holds_updates() {
             permit.return_unused();
-            return Ok(UpdateOutcome::NotMade);
+            return Ok(None);
         }
         match send_entries(&context, &call, permit, &entries).await? {
-            CallOutcome::Ended(answer, end) => {
-                let effect = conclude_update(&context, call.run, &entries, (&answer, end)).await?;
-                return Ok(UpdateOutcome::Sent(effect));
+            CallOutcome::Ended(answer, moves) => {
+                return conclude_update(&context, call.run, &entries, &answer, &moves).await.map(Some);
             }
             CallOutcome::NotClaimed(unused) if !is_new => {
                 permit = unused;
@@ -96,7 +89,7 @@ pub(super) async fn send_update(
             }
             CallOutcome::NotClaimed(unused) => {
                 unused.return_unused();
-                return Ok(UpdateOutcome::NotMade);
+                return Ok(None);
             }
         }
     }
@@ -249,15 +242,15 @@ async fn conclude_update(
     context: &JobContext,
     run: RunId,
     entries: &[QuantityEntry],
-    (answer, end): (&AnsweredExchange, CallEnd),
+    answer: &AnsweredExchange,
+    moves: &[ChangeOutcome],
 ) -> Result<SentEffect, JobError> {
-    let is_accepted = matches!(end, CallEnd::Accepted(_));
-    if let CallEnd::Accepted(moves) = &end {
+    let is_accepted = answer.reply.verdict == Verdict::Accepted;
+    if is_accepted {
         log_call(context, entries, answer, moves).await;
     }
     let names = entries.iter().map(|entry| entry.level.stock_level.sku.as_str()).collect();
-    let changes = entries.iter().flat_map(QuantityEntry::change_ids).collect();
-    let mut effect = SentCall { context, run, answer, names, changes }.conclude(end).await?;
+    let mut effect = SentCall { context, run, answer, names, moves }.conclude().await?;
     if let SentEffect::Moved(counts) = &mut effect
         && is_accepted
         && counts.in_doubt > 0

@@ -110,8 +110,8 @@ impl PushRun<'_> {
                 let handled = self.handle_read((skus, page), is_urgent, is_part);
                 self.stop_drain(handled)
             }
-            Ok(FinishedCall::Update { stock_levels, is_urgent, outcome }) => {
-                self.handle_update(stock_levels, is_urgent, outcome);
+            Ok(FinishedCall::Update { stock_levels, is_urgent, effect }) => {
+                self.handle_update(stock_levels, is_urgent, effect);
                 Ok(())
             }
             Err(error) => self.stop_drain(Err(error)),

@@ -7,6 +7,7 @@ use super::entry::{
 use super::facts::{PlanRead, PlanSource, ProductFacts};
 use super::tracking::MissingShipment;
 use super::{AcceptedEntries, call_changes, call_request, plan_entry, product_update};
+use crate::client::Verdict;
 use crate::exec::change_events::log_outcomes;
 use crate::exec::preflight;
 use crate::exec::quarantine::{EntryRoute, Quarantine, deferral_detail};
@@ -16,7 +17,7 @@ use crate::limiter::PacePayment;
 use crate::model::{ChangeId, ExchangeId, Lane, Operation, OrderId, RunId, ShipmentId, Sku};
 use crate::outbox::{ChangeState, CreateBody, ProductUpdate, Reason};
 use crate::push::brake::judge_update;
-use crate::push::claim::{self, CallEnd, CallOutcome, ClaimedCall, store_wait_reasons};
+use crate::push::claim::{self, CallOutcome, ClaimedCall, store_wait_reasons};
 use crate::push::refusal::{REFUSED_MAX, SentCall, SentEffect};
 use crate::push::summary::PushSummary;
 use crate::reconcile::ChangePlan;
@@ -247,28 +248,30 @@ impl DeliveryRun {
             planned: &[],
             evidence: &evidence,
         };
-        let (answer, end) =
+        let (answer, moves) =
             match claim::send_call(&self.context, permit, call_claim, &AcceptedEntries(entries)).await? {
-                CallOutcome::Ended(answer, end) => (answer, end),
+                CallOutcome::Ended(answer, moves) => (answer, moves),
                 CallOutcome::NotClaimed(unused) => {
                     unused.return_unused();
                     return Ok(());
                 }
             };
         self.summary.calls += 1;
-        if let CallEnd::Accepted(moves) = &end {
-            log_outcomes(&self.context, moves).await;
+        if answer.reply.verdict == Verdict::Accepted {
+            log_outcomes(&self.context, &moves).await;
         }
-        let changes: Vec<ChangeId> = evidence.iter().map(|claimed| claimed.id).collect();
         let (context, names) = (&self.context, entry_names(entries));
-        let sent = SentCall { context, run: self.run, answer: &answer, names, changes: changes.clone() };
-        match sent.conclude(end).await? {
+        let sent = SentCall { context, run: self.run, answer: &answer, names, moves: &moves };
+        match sent.conclude().await? {
             SentEffect::Moved(counts) => {
                 self.consecutive_refusals = 0;
                 self.summary.add_summary(counts);
             }
-            SentEffect::None(why) => why.into_iter().for_each(|why| self.stop_calls(why)),
-            SentEffect::Refused { failure } => self.isolate_refused(&changes, failure),
+            SentEffect::NoEffect(why) => why.into_iter().for_each(|why| self.stop_calls(why)),
+            SentEffect::Refused { failure } => {
+                let changes: Vec<ChangeId> = moves.iter().map(|verdict| verdict.id).collect();
+                self.isolate_refused(&changes, failure);
+            }
         }
         Ok(())
     }
