@@ -1,6 +1,6 @@
 //! Shared dependencies of all jobs, and their settings.
 
-use super::claim_gate::ClaimGate;
+use super::commit_retry::ClaimGate;
 use super::key_probe::KeyRecord;
 use super::start_budget::StartBudget;
 use crate::client::Client;
@@ -11,7 +11,7 @@ use crate::reconcile::{CountPolicy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
@@ -32,6 +32,8 @@ pub struct JobContext {
     pub session_id: i64,
     /// Claim gate, closed while an answer cannot be committed.
     pub(crate) claim_gate: ClaimGate,
+    /// True if free disk space was below its floor when changes were last to be claimed.
+    pub(super) is_disk_low: Arc<AtomicBool>,
     pub(crate) key: KeyRecord,
     settings: Arc<RwLock<Arc<JobSettings>>>,
     stopping: CancellationToken,
@@ -126,6 +128,7 @@ impl JobContext {
             clock,
             session_id,
             claim_gate: ClaimGate::default(),
+            is_disk_low: Arc::default(),
             key: KeyRecord::default(),
             settings: Arc::new(RwLock::new(Arc::new(settings))),
             stopping: CancellationToken::new(),

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `context`, `error`, `run`, `run_args` | dependencies of a job, and the bracket of a run |
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
-//! | `commit_retry`, `claim_gate` | commits of answers while the database fails |
+//! | `commit_retry` | commits of answers while the database fails |
 //! | `reads`, `pager`, `balances`, `balances_reader`, `kits`, `lists`, `preflight` | recorded reads |
 //! | `quarantine`, `key_probe` | entries that fail, a refused key |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
@@ -18,7 +18,6 @@ pub(crate) mod balances;
 pub(crate) mod balances_reader;
 pub(crate) mod call;
 pub(crate) mod change_events;
-mod claim_gate;
 mod commit_retry;
 mod context;
 mod error;
