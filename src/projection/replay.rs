@@ -5,7 +5,8 @@
 use super::{ProjectionError, apply};
 use crate::model::{Position, Timestamp};
 use crate::store::{
-    DatabaseLocation, Durability, FACT_TABLES, FactRow, JournalReader, Store, TableComparison,
+    DatabaseLocation, Durability, FACT_TABLES, FactRow, JournalReader, RowDifference, Store, TableComparison,
+    row_differences,
 };
 use std::path::Path;
 
@@ -115,11 +116,14 @@ impl JournalReplay {
         Ok(facts)
     }
 
-    /// Returns the differences between the facts at two positions.
-    pub(crate) fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<TableComparison> {
+    /// Returns the differences between the facts at two positions, with the name of each table that has any.
+    pub(crate) fn changed_facts(
+        before: &MirrorFacts,
+        after: &MirrorFacts,
+    ) -> Vec<(&'static str, Vec<RowDifference>)> {
         let pairs = FACT_TABLES.iter().zip(before).zip(after);
-        let compared = pairs.map(|((table, old), new)| TableComparison::compare(table.name, old, new));
-        compared.filter(|compared| !compared.is_equal()).collect()
+        let compared = pairs.map(|((table, old), new)| (table.name, row_differences(old, new)));
+        compared.filter(|(_, differences)| !differences.is_empty()).collect()
     }
 
     /// Closes the mirror. Its file is complete from then on.
@@ -134,9 +138,7 @@ impl JournalReplay {
         let mut replayed = JournalReader::open(into).await?;
         let mut tables = Vec::with_capacity(FACT_TABLES.len());
         for table in FACT_TABLES {
-            let (live, replayed) =
-                (journal.fact_rows(table, &[]).await?, replayed.fact_rows(table, &[]).await?);
-            tables.push(TableComparison::compare(table.name, &live, &replayed));
+            tables.push(TableComparison::read(table, &mut journal, &mut replayed).await?);
         }
         Ok(ReplayReport { position: at, tables })
     }

@@ -67,8 +67,8 @@ fn serialize_bytes<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error
 
 /// Number of a table's rows and the sum of their hashes, which does not depend on the order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TableSum {
-    pub(super) rows: u64,
+pub(crate) struct TableSum {
+    pub(crate) rows: u64,
     digest: u128,
 }
 
@@ -189,8 +189,13 @@ pub(super) async fn table_sums(file: &mut Connection) -> Result<BTreeMap<String,
 }
 
 impl TableSum {
+    /// Returns the first half of the hash in hexadecimal digits.
+    pub(crate) fn hash(&self) -> String {
+        format!("{:016x}", self.digest >> 64)
+    }
+
     /// Sums the rows of a query.
-    pub(super) async fn of(from: &mut Connection, sql: String) -> sqlx::Result<Self> {
+    pub(in crate::store) async fn of(from: &mut Connection, sql: String) -> sqlx::Result<Self> {
         let (mut sum, mut rows) = (Self::default(), read_rows(from, sql));
         while let Some(row) = poll_fn(&mut rows).await {
             sum.add_row(&row?);

@@ -5,12 +5,11 @@
 //! tables, is compared with the schema by the test `every_table_is_a_fact_or_has_a_reason_not_to_be`.
 
 use crate::store::engine::error::SqlContext as _;
-use crate::store::engine::table_rows::{TableColumns, read_rows, to_json};
+use crate::store::engine::table_rows::{TableColumns, TableSum, read_rows, to_json};
 use crate::store::{JournalReader, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 
 #[derive(Clone, Copy, Debug)]
@@ -97,44 +96,38 @@ pub struct RowDifference {
     pub after: Value,
 }
 
-/// Comparison of a table's two states.
+/// Comparison of a table's facts in two databases.
 #[derive(Clone, Debug)]
 pub struct TableComparison {
     pub table: &'static str,
-    /// Number of rows, before and after.
-    pub rows: (usize, usize),
-    /// Hash of all rows, before and after.
-    pub hashes: (String, String),
+    /// Number and hash of all rows, before and after. Equal sums are equal rows.
+    pub(crate) sums: [TableSum; 2],
     pub differences: Vec<RowDifference>,
 }
 
 impl TableComparison {
     /// Returns true if both states are equal.
     pub fn is_equal(&self) -> bool {
-        self.differences.is_empty()
+        self.sums[0] == self.sums[1]
     }
 
-    /// Compares two lists of rows, both in the order of their keys.
-    pub(crate) fn compare(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
-        Self {
-            table,
-            rows: (before.len(), after.len()),
-            hashes: (rows_hash(before), rows_hash(after)),
-            differences: row_differences(before, after),
-        }
+    /// Compares a table's facts. Only rows of a table that differs are held in memory.
+    pub(crate) async fn read(
+        table: &'static FactTable,
+        before: &mut JournalReader,
+        after: &mut JournalReader,
+    ) -> Result<Self> {
+        let (old, new) = tokio::try_join!(before.fact_sum(table), after.fact_sum(table))?;
+        let differences = match old == new {
+            true => Vec::new(),
+            false => row_differences(&before.fact_rows(table, &[]).await?, &after.fact_rows(table, &[]).await?),
+        };
+        Ok(Self { table: table.name, sums: [old, new], differences })
     }
 }
 
-fn rows_hash(rows: &[FactRow]) -> String {
-    let mut hash = Sha256::new();
-    for row in rows {
-        hash.update(row.row.as_bytes());
-        hash.update(b"\n");
-    }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn row_differences(before: &[FactRow], after: &[FactRow]) -> Vec<RowDifference> {
+/// Returns the differences of two lists of rows by their keys.
+pub(crate) fn row_differences(before: &[FactRow], after: &[FactRow]) -> Vec<RowDifference> {
     if before == after {
         return Vec::new();
     }
@@ -163,13 +156,19 @@ fn row_difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<RowDif
 }
 
 impl JournalReader {
+    /// Returns the sum of a table's facts. Sums of both engines are equal if the facts are.
+    async fn fact_sum(&mut self, table: &FactTable) -> Result<TableSum> {
+        let columns = TableColumns::read(&mut self.connection, table.name).await?;
+        let (_, values) = table.compared(&columns, &[]);
+        let sql = format!("SELECT {} FROM {}", values.join(", "), table.name);
+        TableSum::of(&mut self.connection, sql).await.context("read the rows of a table")
+    }
+
     /// Returns the rows of a fact table in the order of their keys, without the columns in `without`. Rows of both
     /// engines are equal if their values are.
     pub(crate) async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = TableColumns::read(&mut self.connection, table.name).await?;
-        let compared = columns.names().filter(|column| !without.contains(column));
-        let compared = compared.map(|column| (column, table.compared_sql(column)));
-        let (names, values): (Vec<&str>, Vec<&str>) = compared.filter(|(_, sql)| !sql.is_empty()).unzip();
+        let (names, values) = table.compared(&columns, without);
         let key = table.key.iter().map(|column| table.compared_sql(column));
         let selected: Vec<&str> = key.chain(values).collect();
         let sql = format!("SELECT {} FROM {}", selected.join(", "), table.name);
@@ -186,6 +185,13 @@ impl JournalReader {
 }
 
 impl FactTable {
+    /// Returns the names of the compared columns in their order, and the SQL of each.
+    fn compared<'a>(&self, columns: &'a TableColumns, without: &[&str]) -> (Vec<&'a str>, Vec<&'a str>) {
+        let names: BTreeSet<&str> = columns.names().filter(|column| !without.contains(column)).collect();
+        let compared = names.into_iter().map(|column| (column, self.compared_sql(column)));
+        compared.filter(|(_, sql)| !sql.is_empty()).unzip()
+    }
+
     fn compared_sql<'a>(&self, column: &'a str) -> &'a str {
         self.substitutes.iter().find(|(name, _)| *name == column).map_or(column, |(_, instead)| instead)
     }
@@ -238,13 +244,11 @@ mod tests {
         let row = |key: &str, row: &str| FactRow { key: key.into(), row: row.into() };
         let before = [row("[1]", r#"{"a":1,"b":2}"#), row("[2]", r#"{"a":1}"#)];
         let after = [row("[1]", r#"{"a":1,"b":3}"#), row("[3]", r#"{"a":1}"#)];
-        let compared = TableComparison::compare("t", &before, &after);
-        assert!(!compared.is_equal() && compared.hashes.0 != compared.hashes.1);
-        let answer: Vec<Value> =
-            compared.differences.iter().map(|d| json!([d.key, d.before, d.after])).collect();
+        let differences = row_differences(&before, &after);
+        let answer: Vec<Value> = differences.iter().map(|d| json!([d.key, d.before, d.after])).collect();
         let expected =
             [json!([[1], {"b": 2}, {"b": 3}]), json!([[2], {"a": 1}, null]), json!([[3], null, {"a": 1}])];
         assert_eq!(answer, expected);
-        assert!(TableComparison::compare("t", &before, &before).is_equal());
+        assert!(row_differences(&before, &before).is_empty());
     }
 }

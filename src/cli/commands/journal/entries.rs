@@ -11,7 +11,7 @@ use crate::present::listing::time_cell;
 use crate::present::runs::{journal_entries, journal_entry};
 use crate::present::time_text;
 use crate::projection::JournalReplay;
-use crate::store::{DatabaseLock, Store, TableComparison, remove_database};
+use crate::store::{DatabaseLock, RowDifference, Store, remove_database};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -126,6 +126,9 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     Ok(format!("{preface}{}\n", pruned?).into())
 }
 
+/// Name of a table, and its rows that differ.
+type ChangedTable = (&'static str, Vec<RowDifference>);
+
 async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) -> CommandResult {
     if a > b || a < 0 {
         return Err(CommandFailure::usage(
@@ -137,7 +140,7 @@ async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) ->
     // The host removes a temporary file that cannot be removed here.
     remove_database(&file);
     let changed = changed?;
-    let table = |compared: &TableComparison| json!({"table": compared.table, "rows": compared.differences});
+    let table = |(table, rows): &ChangedTable| json!({"table": table, "rows": rows});
     let json = || changed.iter().map(table).collect::<Vec<Value>>();
     Ok(output.render(json, || differences_text(&changed)).into())
 }
@@ -147,7 +150,7 @@ async fn changed_facts(
     mirror: &Path,
     a: i64,
     b: i64,
-) -> Result<Vec<TableComparison>, CommandFailure> {
+) -> Result<Vec<ChangedTable>, CommandFailure> {
     let live = context.readable_config()?.database.location()?;
     let mut replay = JournalReplay::start_empty(live, mirror).await?;
     let end = replay.last_position(None).await?;
@@ -162,12 +165,12 @@ async fn changed_facts(
     Ok(JournalReplay::changed_facts(&before, &after))
 }
 
-fn differences_text(changed: &[TableComparison]) -> String {
+fn differences_text(changed: &[ChangedTable]) -> String {
     let mut text = String::new();
-    for compared in changed {
-        for row in &compared.differences {
+    for (table, rows) in changed {
+        for row in rows {
             let [key, before, after] = [&row.key, &row.before, &row.after].map(row_text);
-            let change = format!("{} {key}: {before} → {after}", in_words(compared.table));
+            let change = format!("{} {key}: {before} → {after}", in_words(table));
             text.push_str(&format!("{}\n", plain_line(&change)));
         }
     }

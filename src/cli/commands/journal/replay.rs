@@ -67,9 +67,10 @@ pub(super) async fn project_with_progress(
 
 fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
     let columns = |compared: &TableComparison| {
+        let [live, replayed] = compared.sums;
         columns! {
-            "table": compared.table, "live rows": compared.rows.0, "replayed": compared.rows.1,
-            "live hash": compared.hashes.0, "replayed hash": compared.hashes.1,
+            "table": compared.table, "live rows": live.rows, "replayed": replayed.rows,
+            "live hash": live.hash(), "replayed hash": replayed.hash(),
             "": if compared.is_equal() { "equal" } else { "DIFFERS" },
         }
     };
@@ -93,9 +94,10 @@ fn comparison_text(file: &str, replayed: &ReplayReport) -> String {
 fn comparison_json(file: &str, replayed: &ReplayReport) -> Value {
     let table = |compared: &TableComparison| {
         let row = |row: &RowDifference| json!({"key": row.key, "live": row.before, "replayed": row.after});
+        let [live, replayed] = compared.sums;
         json!({
-            "table": compared.table, "live_rows": compared.rows.0, "replayed_rows": compared.rows.1,
-            "live_hash": compared.hashes.0, "replayed_hash": compared.hashes.1, "equal": compared.is_equal(),
+            "table": compared.table, "live_rows": live.rows, "replayed_rows": replayed.rows,
+            "live_hash": live.hash(), "replayed_hash": replayed.hash(), "equal": compared.is_equal(),
             "differing_rows": compared.differences.len(),
             "first_differences": compared.differences.iter().take(NAMED_MAX).map(row).collect::<Vec<_>>(),
         })
