@@ -9,7 +9,7 @@ const CHUNK_ROWS: usize = 500;
 
 pub(in crate::cli) struct StreamedList {
     is_json: bool,
-    widths: Vec<u16>,
+    widths: Vec<usize>,
     has_begun: bool,
 }
 

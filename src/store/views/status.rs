@@ -1,13 +1,16 @@
 //! Rows for `status` and `stock`.
 
 use crate::model::Timestamp;
+use crate::store::engine::fetch::SqlValues;
+use crate::store::engine::json_fields::flag;
 use crate::store::mirror::stock_levels::json_rows;
 use crate::store::mirror::tracked_skus::LISTING_PAGE;
 use crate::store::{Result, Store};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
 use sqlx_macros::FromRow;
 
-#[derive(Clone, Debug, FromRow, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct StockRow {
     pub sku: String,
     pub warehouse_id: i64,
@@ -18,8 +21,10 @@ pub(crate) struct StockRow {
     /// Quantity after the pending changes; `None`: there are none.
     pub pending_quantity: Option<i64>,
     /// True if the warehouse is active for the product.
+    #[serde(deserialize_with = "flag")]
     pub is_active: Option<bool>,
     /// True if the quantity counts in the balances of storefronts.
+    #[serde(deserialize_with = "flag")]
     pub include_in_sync: Option<bool>,
     /// Time at which the fact's request was sent, RFC 3339.
     pub observed_at: Option<String>,
@@ -63,40 +68,66 @@ pub(crate) struct MirrorCounts {
     pub runs: i64,
 }
 
+/// Statement of the stock of the SKUs that another one selects. It returns one text, because single rows would cross to
+/// the connection's thread one by one.
+macro_rules! stock_of {
+    ($skus:literal) => {
+        concat!(
+            "WITH page AS (",
+            $skus,
+            ") SELECT (SELECT json_group_array(json_array(sku, warehouse_id, warehouse_name, product_id, quantity, \
+                   pending_quantity, is_active, include_in_sync, observed_at)) \
+                   FROM (SELECT * FROM stock WHERE sku IN (SELECT sku FROM page) ORDER BY sku, warehouse_id) level), \
+               (SELECT max(sku) FROM page)"
+        )
+    };
+}
+
 impl Store {
     /// Returns the stock of these SKUs; of all if `skus` is empty.
     pub(crate) async fn stock_list(&self, skus: &[String]) -> Result<Vec<StockRow>> {
-        if skus.is_empty() {
-            let sql = "SELECT * FROM stock ORDER BY sku, warehouse_id";
-            return self.fetch_all(sql, (), "read the stock").await;
-        }
-        // A statement of its own, because a condition for both cases would read every product.
-        let sql =
-            "SELECT * FROM stock WHERE sku IN (SELECT atom FROM json_each($1)) ORDER BY sku, warehouse_id";
-        self.fetch_all(sql, (json_rows(skus),), "read the stock of some SKUs").await
+        let mut all = Vec::new();
+        self.stock_each(skus, |mut rows| {
+            all.append(&mut rows);
+            true
+        })
+        .await?;
+        Ok(all)
     }
 
-    /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs.
+    /// Passes the stock in pages to `each` until it returns false; an account may have a million SKUs. The next page is
+    /// read meanwhile.
     pub(crate) async fn stock_each(
         &self,
         skus: &[String],
         mut each: impl FnMut(Vec<StockRow>) -> bool,
     ) -> Result<()> {
         if !skus.is_empty() {
-            each(self.stock_list(skus).await?);
+            let sql = stock_of!("SELECT atom AS sku FROM json_each($1)");
+            each(self.stock_rows(sql, (json_rows(skus),)).await?.0);
             return Ok(());
         }
-        let sql = "SELECT sku FROM product WHERE sku > $1 ORDER BY sku LIMIT $2";
-        let mut after = String::new();
-        loop {
-            let page: Vec<String> =
-                self.fetch_column(sql, (&after, i64::from(LISTING_PAGE)), "read the SKUs").await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after.clone_from(last);
-            if !each(self.stock_list(&page).await?) || page.len() < LISTING_PAGE as usize {
+        let page = stock_of!("SELECT sku FROM product WHERE sku > $1 ORDER BY sku LIMIT $2");
+        let mut read = self.stock_rows(page, ("", i64::from(LISTING_PAGE))).await?;
+        while let (rows, Some(last)) = read {
+            let next = self.stock_rows(page, (&last, i64::from(LISTING_PAGE)));
+            let (next, goes_on) = tokio::join!(next, async { each(rows) });
+            if !goes_on {
                 return Ok(());
             }
+            read = next?;
         }
+        Ok(())
+    }
+
+    /// Returns the stock that a statement of `stock_of!` selects, and the last SKU of it.
+    async fn stock_rows(
+        &self,
+        sql: &'static str,
+        values: impl SqlValues<'_>,
+    ) -> Result<(Vec<StockRow>, Option<String>)> {
+        let (Json(rows), last) = self.fetch_one(sql, values, "read the stock").await?;
+        Ok((rows, last))
     }
 
     /// Returns the health of every enabled job: the view `job_health` as of `now`, for it reads the host's clock.
