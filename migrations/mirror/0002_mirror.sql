@@ -339,8 +339,6 @@ CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;
 -- The page lists the SKUs that the platform does not return without a scan of all products.
 CREATE INDEX product_missing ON product (case_key, sku) WHERE missing_since_ms IS NOT NULL;
 
--- SKUs near zero are read early: products with a stock level of 1 to 3 units are found without a scan.
-CREATE INDEX balance_near_zero ON balance (product) WHERE quantity BETWEEN 1 AND 3;
 -- The latest changes are found from the end.
 CREATE INDEX balance_history_by_position ON balance_history (position);
 CREATE INDEX units_taken_by_time ON units_taken (seen_ms, product, warehouse_id, units);
