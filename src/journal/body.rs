@@ -3,6 +3,7 @@
 //! Repeated answers with equal pages cost the journal a row each, not the page.
 
 use sha2::{Digest as _, Sha256};
+use std::io::Write as _;
 
 /// zstd level 1: its time is negligible beside the network; higher levels gain little on short JSON.
 const COMPRESSION_LEVEL: i32 = 1;
@@ -56,6 +57,27 @@ impl PackedBody {
     }
 }
 
+/// A body that is written in parts and compressed as they come; it is never in memory as a whole.
+pub(crate) struct BodyPacker {
+    encoder: zstd::stream::write::Encoder<'static, Vec<u8>>,
+    size: usize,
+}
+
+impl BodyPacker {
+    pub(crate) fn new() -> Result<Self, BodyError> {
+        Ok(Self { encoder: zstd::stream::write::Encoder::new(Vec::new(), COMPRESSION_LEVEL)?, size: 0 })
+    }
+
+    pub(crate) fn write(&mut self, part: &str) -> Result<(), BodyError> {
+        self.size += part.len();
+        Ok(self.encoder.write_all(part.as_bytes())?)
+    }
+
+    pub(crate) fn finish(self) -> Result<PackedBody, BodyError> {
+        Ok(PackedBody { size: self.size, packed: self.encoder.finish()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +90,15 @@ mod tests {
         assert_eq!(PackedBody::unpack(&body.packed, body.size).unwrap(), bytes);
         assert_eq!(PackedBody::digest(&bytes), PackedBody::digest(&bytes.clone()));
         assert_ne!(PackedBody::digest(b"[]"), PackedBody::digest(&bytes));
+    }
+
+    #[test]
+    fn a_body_in_parts_comes_back_as_one() {
+        let mut packer = BodyPacker::new().unwrap();
+        (0..10_000).for_each(|n| packer.write(&format!("{n},")).unwrap());
+        let body = packer.finish().unwrap();
+        let whole: String = (0..10_000).map(|n| format!("{n},")).collect();
+        assert_eq!(PackedBody::unpack(&body.packed, body.size).unwrap(), whole.as_bytes());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod record;
 
 pub(crate) use body::BodyDigest;
 pub(crate) use body::BodyError;
+pub(crate) use body::BodyPacker;
 pub(crate) use body::DigestedBody;
 pub use body::PackedBody;
 pub(crate) use record::ExchangeBegin;

@@ -4,7 +4,7 @@
 //! taken of a replayed mirror, never of the live one (docs/rules.md 22).
 
 use super::detail::unpack_body;
-use crate::journal::PackedBody;
+use crate::journal::{BodyPacker, PackedBody};
 use crate::model::{Position, Timestamp};
 use crate::store::engine::error::SqlContext as _;
 use crate::store::engine::table_rows::{TableColumns, read_rows, to_json};
@@ -38,11 +38,15 @@ impl JournalReader {
         let mut tables = Vec::new();
         for name in snapshot_table_names() {
             let query = TableColumns::read(&mut self.connection, name).await?.query();
-            let (mut list, mut read) = (Vec::new(), read_rows(&mut self.connection, query));
+            let (mut list, mut read) = (BodyPacker::new()?, read_rows(&mut self.connection, query));
+            let mut separator = "[";
             while let Some(row) = poll_fn(&mut read).await {
-                list.push(to_json(&row.context("take a table's snapshot")?));
+                list.write(separator)?;
+                list.write(&to_json(&row.context("take a table's snapshot")?))?;
+                separator = ",";
             }
-            tables.push((name, PackedBody::pack(format!("[{}]", list.join(",")).as_bytes())?));
+            list.write(if separator == "[" { "[]" } else { "]" })?;
+            tables.push((name, list.finish()?));
         }
         Ok(tables)
     }
