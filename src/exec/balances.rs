@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 /// # Errors
 /// [`JobError::Implausible`] if none of the requested SKUs came and one of them is known. Nothing is applied then. An
 /// empty answer to one SKU is its lack, unless calls with it failed before, or it is quarantined for empty answers.
+/// A SKU that its last answer lacked beside others is not counted as known.
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,

@@ -17,8 +17,8 @@ const QUIET_MS: (i64, i64) = (60_000, 600_000);
 const LOOKS_MS: i64 = 120_000;
 /// Duration of the consequences of a general trouble, after its end.
 ///
-/// A used-up minute and its hold; the next probe of a refused key, whose delays grow to 15 min; calls that
-/// take effect late, and the delays between attempts.
+/// A used-up minute and its hold; the next probes of a refused key, at most 5 min apart, of which other troubles may
+/// take two answers; calls that take effect late, and the delays between attempts.
 const MINUTE_MS: i64 = 150_000;
 const PROBE_MS: i64 = 16 * 60_000;
 const LATE_MS: i64 = 90_000;

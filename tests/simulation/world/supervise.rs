@@ -42,6 +42,14 @@ struct Refused {
     jobs: BTreeSet<JobKind>,
 }
 
+impl Refused {
+    /// Plans the next probe: of the daemon's, two are at most 5 minutes apart (`RetryDelays::key_probe`).
+    fn plan_probe(&mut self, now: i64) {
+        let delay = self.delays.next().unwrap_or_default().min(Duration::from_secs(5 * 60));
+        self.probe_at = Some(now + millis(delay));
+    }
+}
+
 /// Event of a working daemon that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
@@ -364,7 +372,7 @@ impl Process {
             });
             refused.jobs.insert(kind);
             if refused.probe_at.is_none() && refused.probing.is_none() {
-                refused.probe_at = refused.delays.next().map(|delay| now + millis(delay));
+                refused.plan_probe(now);
             }
         }
         if finished.is_key_refused || !matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
@@ -395,7 +403,7 @@ impl Process {
         };
         let Some(refused) = &mut self.refused else { return };
         if !works {
-            refused.probe_at = refused.delays.next().map(|delay| self.clock.now_ms() + millis(delay));
+            refused.plan_probe(self.clock.now_ms());
             return;
         }
         for kind in self.refused.take().map(|refused| refused.jobs).unwrap_or_default() {

@@ -18,9 +18,11 @@ use crate::store::mirror::stock_levels::json_rows;
 use crate::store::{Result, Store, WriteTransaction};
 
 impl Store {
-    /// Returns the number of these SKUs that the platform has.
+    /// Returns the number of these SKUs that the platform has. One that the last answer lacked, beside others, counts
+    /// no more.
     pub(crate) async fn product_known_count(&self, skus: &[Sku]) -> Result<u64> {
         let sql = "SELECT count(*) FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                     AND lack IS DISTINCT FROM 'absent' \
                      AND sku IN (SELECT atom FROM json_each($1))";
         let count: i64 = self.fetch_value(sql, (json_rows(skus),), "count the known SKUs of a page").await?;
         Ok(count.unsigned_abs())
