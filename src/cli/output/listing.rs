@@ -51,9 +51,12 @@ impl StreamedList {
     }
 
     fn json_rows<T: Serialize>(&self, rows: &[T]) -> String {
-        let rows = pretty_json(rows);
-        let inside = rows.trim_start_matches('[').trim_end().trim_end_matches(']').trim_end_matches('\n');
-        format!("{}{inside}", if self.has_begun { "," } else { "[" })
+        let mut text = pretty_json(rows);
+        text.truncate(text.trim_end().trim_end_matches(']').trim_end_matches('\n').len());
+        if self.has_begun {
+            text.replace_range(..1, ",");
+        }
+        text
     }
 }
 

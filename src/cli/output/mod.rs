@@ -20,6 +20,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::iter;
 use unicode_width::UnicodeWidthStr as _;
@@ -108,9 +109,11 @@ pub(super) fn plain_words(text: &str) -> String {
 }
 
 pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> String {
-    let text =
+    let mut text =
         serde_json::to_string_pretty(value).expect("our own values have text keys, which JSON can write");
-    let mut text = plain_json(&text).into_owned();
+    if let Cow::Owned(plain) = plain_json(&text) {
+        text = plain;
+    }
     text.push('\n');
     text
 }
