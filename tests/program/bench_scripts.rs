@@ -8,6 +8,7 @@ use std::process::Command;
 /// Ports of the scripts' sandboxes, which no other suite uses.
 const DRAIN_PORT: &str = "18791";
 const START_PORT: &str = "18792";
+const PEOPLE_PORT: &str = "18793";
 
 /// Runs a script; `None` where a tool it needs is not installed.
 fn output(script: &str, port: &str, args: &[&str]) -> Option<String> {
@@ -36,5 +37,17 @@ fn the_bench_of_the_start_fills_the_journal_and_reads_the_status() {
     let Some(figures) = output("start.sh", START_PORT, &["2000", "50"]) else { return };
     for what in ["ready after", "status after"] {
         assert!(figures.lines().any(|line| line.starts_with(what)), "{figures}");
+    }
+}
+
+#[test]
+fn the_bench_of_what_people_wait_for_names_each_figure() {
+    if !tool("time") {
+        return;
+    }
+    let Some(figures) = output("people.sh", PEOPLE_PORT, &["50"]) else { return };
+    let named = ["stock ", "stock--json", "replay", "database", "explain", "plan", "outbox list"];
+    for what in named {
+        assert!(figures.lines().any(|line| line.starts_with(what)), "{what}: {figures}");
     }
 }

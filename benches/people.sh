@@ -1,0 +1,62 @@
+#!/bin/sh
+# What people wait for, beside a peer on the same work in one run: a list of all stock beside the `sqlite3` shell, a replay
+# beside the load that it replays, and the answers of commands that people type.
+#
+#   benches/people.sh [SKUS]
+#
+# The mirror is read from a sandbox (default: 300000 SKUs in three warehouses): all of it, and once more unchanged.
+# TALLYD names the program, ROUNDS how often each list is read (default 5), WORK where the databases go, PORT where the
+# sandbox listens. Needs sqlite3, curl and /usr/bin/time. Only ratios of one run count; take the median of the rounds.
+set -eu
+skus=${1:-300000}
+tallyd=${TALLYD:-target/release/tallyd}
+work=${WORK:-$(mktemp -d /tmp/people.XXXXXX)}
+port=${PORT:-8793}
+mkdir -p "$work"
+export TALLYD_SERVICE__INTEGRATION_KEY=bench-integration-key TALLYD_SERVICE__GATEWAY_KEY=bench-gateway-key
+"$tallyd" sandbox --data "$work/shop.db" --listen "127.0.0.1:$port" --skus "$skus" --warehouses 3 --orders 0 \
+    --calls-per-minute 0 --concurrency 0 --integration-key "$TALLYD_SERVICE__INTEGRATION_KEY" \
+    --gateway-key "$TALLYD_SERVICE__GATEWAY_KEY" >"$work/sandbox.out" 2>&1 & sandbox=$!
+trap 'kill $sandbox' EXIT
+until curl -sf "http://127.0.0.1:$port/_sandbox/calls" >/dev/null; do sleep 0.1; done
+{
+    printf '[service]\nbase_url = "http://127.0.0.1:%s"\n[limits]\ncalls_per_minute = 1000000\n' "$port"
+    printf '[database]\npath = "%s/t.db"\n[backup]\ndirectory = "%s"\n[log]\nlevel = "warn"\n' "$work" "$work"
+    printf '[jobs.balances]\nskus_per_call = 1000\n'
+    for job in order_lines shipments warehouses suppliers storefronts listing_templates kit_components \
+        top_selling business_health work_queue settle prune backup; do
+        printf '[jobs.%s]\nenabled = false\n' $job
+    done
+} >"$work/t.toml"
+sqlite3 -readonly "$work/shop.db" "SELECT 'sku' UNION ALL SELECT sku FROM product" >"$work/skus.csv"
+"$tallyd" --config "$work/t.toml" sku import "$work/skus.csv" >/dev/null
+
+timed() { # COMMAND...: "seconds KiB"
+    /usr/bin/time -o "$work/time" -f '%e %M' "$@" >"$work/out" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }
+    cat "$work/time"
+}
+
+beside() { # NAME PEER "seconds KiB" "seconds KiB"
+    echo "$1,$2,$3,$4" | awk -F '[, ]' '{ printf "%-13s %7.2f s %4d MiB  %s %.2f s: %.2f x\n", $1, $3, $4 / 1024, $2, $5, $3 / ($5 + 0.001) }'
+}
+
+ours() {
+    timed "$tallyd" --config "$work/t.toml" "$@"
+}
+
+first=$(ours run --once)
+again=$(ours run --once)
+load=$(echo "$first $again" | awk '{ print $1 + $3, $2 }')
+for _ in $(seq "${ROUNDS:-5}"); do
+    shell=$(timed sqlite3 -readonly "$work/t.db" "SELECT * FROM stock ORDER BY sku, warehouse_id")
+    beside stock sqlite3 "$(ours stock)" "$shell"
+    beside stock--json sqlite3 "$(ours stock --json)" "$shell"
+    rm -f "$work"/replay.db*
+    beside replay load "$(ours replay --into "$work/replay.db")" "$load"
+done
+stat -c "$skus %s" "$work/t.db" | awk '{ printf "database      %d bytes a SKU\n", $2 / $1 }'
+sku=$(sed -n 2p "$work/skus.csv")
+for command in "explain $sku" plan "outbox list"; do
+    # Unquoted: a command and its argument.
+    ours $command | awk -v name="$command" '{ printf "%-13s %7.2f s %4d MiB\n", name, $1, $2 / 1024 }'
+done
