@@ -47,8 +47,8 @@ async fn may_empty_answers(context: &JobContext, requested: &[Sku]) -> Result<bo
 
 fn emptied_answer(known: u64) -> String {
     format!(
-        "the platform returned none of {}; nothing was changed; check that the account is the right one: \
-         tallyd check --online",
+        "the platform returned none of {}; nothing was changed; check that the account is the right one: tallyd check \
+         --online; if the product was deleted at the platform: tallyd sku remove",
         counted(known, "known SKU")
     )
 }
