@@ -52,7 +52,9 @@ impl<T: Copy + Ord> JobSlots<T> {
         if is_refused {
             self.refused.insert(kind);
         } else if matches!(outcome, RunOutcome::Partial | RunOutcome::Failed) {
-            let mut delays = delays.unwrap_or_else(|| first_delays(kind));
+            // Longer for a poll, because a failed poll costs quota.
+            let first = if kind == JobKind::Push { RetryDelays::push_retry } else { RetryDelays::slow_retry };
+            let mut delays = delays.unwrap_or_else(first);
             retry = delays.next();
             if let Some(delay) = retry {
                 self.retries.insert(kind, (after(delay), delays));
@@ -95,12 +97,6 @@ impl<T: Copy + Ord> JobSlots<T> {
     pub(crate) fn is_busy(&self, kind: JobKind) -> bool {
         self.slots.contains_key(&kind)
     }
-}
-
-/// Returns the delays between retries: short for a push, longer for a poll,
-/// because a failed poll costs quota.
-fn first_delays(kind: JobKind) -> RetryDelays {
-    if kind == JobKind::Push { RetryDelays::push_retry() } else { RetryDelays::slow_retry() }
 }
 
 #[cfg(test)]

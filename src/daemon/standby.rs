@@ -121,11 +121,6 @@ impl Candidate<'_> {
         })
     }
 
-    /// Returns the time to the next look. The one that may take the lead comes when it may.
-    fn look_delay(&self, still: Duration) -> Duration {
-        LOOK_INTERVAL.min(self.config.database.takeover_after.saturating_sub(still))
-    }
-
     async fn check_clocks(&self) -> Result<(), StoreError> {
         if self.is_real_time
             && let Some(warning) = self.store.check_clocks(self.clock).await?
@@ -237,8 +232,9 @@ impl Lead {
                 Some(Look::Led(row, _)) if !stands_by => {
                     return Err(StartError::Led { host: leader_name(&row).to_owned() });
                 }
+                // The look that may take the lead comes when it may.
                 Some(Look::Led(_, still)) => tokio::select! {
-                    () = clock.sleep(candidate.look_delay(still)) => {}
+                    () = clock.sleep(LOOK_INTERVAL.min(config.database.takeover_after.saturating_sub(still))) => {}
                     // A notification comes in real time.
                     () = release.wait_for_write(), if options.is_real_time => {}
                 },

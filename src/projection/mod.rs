@@ -27,6 +27,7 @@ pub(crate) use creates::*;
 pub(crate) use kits::*;
 pub(crate) use lists::*;
 pub(crate) use orders::*;
+pub(crate) use replay::ChangedTable;
 pub use replay::{JournalReplay, ReplayReport};
 pub(crate) use reports::*;
 pub(crate) use upgrade::upgrade_projection;

@@ -20,6 +20,9 @@ const DIFF_IGNORED_COLUMNS: &[&str] =
 /// All facts of a mirror, table by table in the order of [`FACT_TABLES`].
 pub(crate) type MirrorFacts = Vec<Vec<FactRow>>;
 
+/// Name of a table, and its rows that differ.
+pub(crate) type ChangedTable = (&'static str, Vec<RowDifference>);
+
 /// A mirror that is being rebuilt from a journal.
 #[derive(Debug)]
 pub struct JournalReplay {
@@ -116,11 +119,8 @@ impl JournalReplay {
         Ok(facts)
     }
 
-    /// Returns the differences between the facts at two positions, with the name of each table that has any.
-    pub(crate) fn changed_facts(
-        before: &MirrorFacts,
-        after: &MirrorFacts,
-    ) -> Vec<(&'static str, Vec<RowDifference>)> {
+    /// Returns the differences between the facts at two positions.
+    pub(crate) fn changed_facts(before: &MirrorFacts, after: &MirrorFacts) -> Vec<ChangedTable> {
         let pairs = FACT_TABLES.iter().zip(before).zip(after);
         let compared = pairs.map(|((table, old), new)| (table.name, row_differences(old, new)));
         compared.filter(|(_, differences)| !differences.is_empty()).collect()

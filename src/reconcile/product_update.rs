@@ -61,10 +61,6 @@ impl UpdateClaim {
     fn changed_fields(&self) -> impl Iterator<Item = (&String, &Option<String>)> {
         self.requested.iter().filter(|(name, value)| self.before.get(*name) != value.as_ref())
     }
-
-    fn has_taken_effect(&self, shown: &ShownFields) -> bool {
-        self.changed_fields().all(|(name, value)| shown.get(name) == value.as_ref())
-    }
 }
 
 /// Judges an update by the checks since, oldest first.
@@ -91,7 +87,9 @@ pub(crate) fn settle_update(
         return undecided(detail.to_owned());
     }
     let Some(last) = checks.last() else { return Settlement::CheckAgain { not_before: sent_at } };
-    if last.shown.as_ref().is_some_and(|shown| update.has_taken_effect(shown)) {
+    let shows_all =
+        |shown: &ShownFields| update.changed_fields().all(|(name, value)| shown.get(name) == value.as_ref());
+    if last.shown.as_ref().is_some_and(shows_all) {
         return Settlement::TookEffect(None);
     }
     let is_same = |shown: &Option<ShownFields>| *shown == last.shown;

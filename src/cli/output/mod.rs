@@ -25,7 +25,7 @@ use std::io::{self, IsTerminal, Write};
 use std::iter;
 use unicode_width::UnicodeWidthStr as _;
 
-const COLUMN_GAP: usize = 2;
+const COLUMN_GAP: u16 = 2;
 /// Lines of a text about a long list; `--json` has all.
 pub(super) const SHOWN_MAX: usize = 20;
 /// Names in a sentence about a long list.
@@ -148,36 +148,33 @@ fn table_lines(
     widths: &mut Vec<usize>,
     with_headings: bool,
 ) -> String {
-    let mut headings = Vec::new();
-    let cells = |columns: ListColumns| {
-        if headings.is_empty() {
-            headings = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for columns in rows {
+        if with_headings && lines.is_empty() {
+            lines.push(columns.iter().map(|(heading, _)| (*heading).to_owned()).collect());
         }
-        columns.iter().map(|(_, cell)| plain_line(&cell_text(cell)).into_owned()).collect()
-    };
-    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
-    let headings = with_headings.then_some(headings);
+        lines.push(columns.iter().map(|(_, cell)| plain_line(&cell_text(cell)).into_owned()).collect());
+    }
     match terminal {
-        Some(width) => wrapped_lines(headings, rows, width),
-        None => aligned_lines(headings.into_iter().chain(rows), widths),
+        Some(width) => wrapped_lines(lines, width),
+        None => aligned_lines(&lines, widths),
     }
 }
 
 /// Returns a line for each row. For lists of a million rows, which the library for tables is too slow for.
-fn aligned_lines(rows: impl Iterator<Item = Vec<String>>, widths: &mut Vec<usize>) -> String {
-    let rows: Vec<Vec<String>> = rows.collect();
-    for row in &rows {
+fn aligned_lines(rows: &[Vec<String>], widths: &mut Vec<usize>) -> String {
+    for row in rows {
         widths.resize(row.len(), 0);
         widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.width().max(*width));
     }
     let mut text = String::new();
-    for row in &rows {
+    for row in rows {
         for (cell, width) in row.iter().zip(&*widths) {
             let blanks = width - cell.width();
             let (before, after) = if is_number(cell) { (blanks, 0) } else { (0, blanks) };
             text.extend(iter::repeat_n(' ', before));
             text.push_str(cell);
-            text.extend(iter::repeat_n(' ', after + COLUMN_GAP));
+            text.extend(iter::repeat_n(' ', after + usize::from(COLUMN_GAP)));
         }
         text.truncate(text.trim_end_matches(' ').len());
         text.push('\n');
@@ -186,24 +183,19 @@ fn aligned_lines(rows: impl Iterator<Item = Vec<String>>, widths: &mut Vec<usize
 }
 
 /// Returns a table of at most `width` columns of a terminal.
-fn wrapped_lines(headings: Option<Vec<String>>, rows: Vec<Vec<String>>, width: u16) -> String {
+fn wrapped_lines(rows: Vec<Vec<String>>, width: u16) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if let Some(headings) = headings {
-        table.set_header(headings);
-    }
-    table.add_rows(rows.into_iter().map(|row| {
-        row.into_iter().map(|text| {
-            let is_right = is_number(&text);
-            Cell::new(text).set_alignment(if is_right { CellAlignment::Right } else { CellAlignment::Left })
-        })
-    }));
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     // The gap behind the last column is cut off.
-    let gap = u16::try_from(COLUMN_GAP).unwrap_or_default();
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.saturating_add(gap));
-    table.column_iter_mut().for_each(|column| {
-        column.set_padding((0, gap));
-    });
+    table.set_width(width.saturating_add(COLUMN_GAP));
+    let cell = |text: String| {
+        let is_right = is_number(&text);
+        Cell::new(text).set_alignment(if is_right { CellAlignment::Right } else { CellAlignment::Left })
+    };
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(cell)));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, COLUMN_GAP));
+    }
     table.trim_fmt() + "\n"
 }
 

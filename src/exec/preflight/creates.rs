@@ -76,7 +76,7 @@ impl CreateBody {
             CreatedThing::Product(sku) => super::products_request(std::slice::from_ref(sku)),
             CreatedThing::Warehouse(_) => wire::list_warehouses(PageParams::FIRST),
             CreatedThing::Template(storefront, name) => {
-                super::templates_request(*storefront, name, PageParams::FIRST)
+                wire::list_listing_templates(*storefront, Some(name.trim()), PageParams::FIRST)
             }
         }
     }

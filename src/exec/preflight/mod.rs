@@ -9,7 +9,7 @@ use super::pager::{PagedList, unreadable_part};
 use super::reads::{PREFLIGHT_ATTEMPTS, ReadOrigin, TimedRead};
 use super::{JobError, lists};
 use crate::client::PlatformRequest;
-use crate::client::wire::{self, DecodedAnswer, PageParams, ProductKey};
+use crate::client::wire::{self, DecodedAnswer, ProductKey};
 use crate::model::{Operation, OrderId, OrderLine, ShipmentId, Sku, StorefrontId};
 use crate::projection;
 use crate::reconcile::product_update::{self, ShownFields};
@@ -92,10 +92,6 @@ pub(crate) fn shown_fields(product: &wire::ProductBalance<'_>) -> ShownFields {
 pub(super) fn products_request(skus: &[Sku]) -> PlatformRequest {
     let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
     wire::get_products(ProductKey::Sku, &ids)
-}
-
-pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: PageParams) -> PlatformRequest {
-    wire::list_listing_templates(storefront, Some(name.trim()), page)
 }
 
 pub(crate) async fn read_products(

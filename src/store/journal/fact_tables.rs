@@ -161,8 +161,7 @@ impl JournalReader {
     /// Returns the sum of a table's facts. Sums of both engines are equal if the facts are.
     async fn fact_sum(&mut self, table: &FactTable) -> Result<TableSum> {
         let columns = TableColumns::read(&mut self.connection, table.name).await?;
-        let (_, values) = table.compared(&columns, &[]);
-        let sql = format!("SELECT {} FROM {}", values.join(", "), table.name);
+        let (_, sql) = table.query(&columns, &[]);
         TableSum::of(&mut self.connection, sql).await.context("read the rows of a table")
     }
 
@@ -170,10 +169,7 @@ impl JournalReader {
     /// engines are equal if their values are.
     pub(crate) async fn fact_rows(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>> {
         let columns = TableColumns::read(&mut self.connection, table.name).await?;
-        let (names, values) = table.compared(&columns, without);
-        let key = table.key.iter().map(|column| table.compared_sql(column));
-        let selected: Vec<&str> = key.chain(values).collect();
-        let sql = format!("SELECT {} FROM {}", selected.join(", "), table.name);
+        let (names, sql) = table.query(&columns, without);
         let (mut rows, mut read) = (Vec::new(), read_rows(&mut self.connection, sql));
         while let Some(row) = poll_fn(&mut read).await {
             let row = row.context("read the rows of a table")?;
@@ -187,11 +183,13 @@ impl JournalReader {
 }
 
 impl FactTable {
-    /// Returns the names of the compared columns in their order, and the SQL of each.
-    fn compared<'a>(&self, columns: &'a TableColumns, without: &[&str]) -> (Vec<&'a str>, Vec<&'a str>) {
-        let names: BTreeSet<&str> = columns.names().filter(|column| !without.contains(column)).collect();
-        let compared = names.into_iter().map(|column| (column, self.compared_sql(column)));
-        compared.filter(|(_, sql)| !sql.is_empty()).unzip()
+    /// Returns the names of the compared columns in their order, and the query of the key and of these columns.
+    fn query<'a>(&self, columns: &'a TableColumns, without: &[&str]) -> (BTreeSet<&'a str>, String) {
+        let mut names: BTreeSet<&str> = columns.names().filter(|column| !without.contains(column)).collect();
+        names.retain(|column| !self.compared_sql(column).is_empty());
+        let selected = self.key.iter().chain(&names).map(|column| self.compared_sql(column));
+        let sql = format!("SELECT {} FROM {}", selected.collect::<Vec<_>>().join(", "), self.name);
+        (names, sql)
     }
 
     fn compared_sql<'a>(&self, column: &'a str) -> &'a str {

@@ -10,8 +10,8 @@ use crate::model::{Position, in_words};
 use crate::present::listing::time_cell;
 use crate::present::runs::{journal_entries, journal_entry};
 use crate::present::time_text;
-use crate::projection::JournalReplay;
-use crate::store::{DatabaseLock, RowDifference, Store, remove_database};
+use crate::projection::{ChangedTable, JournalReplay};
+use crate::store::{DatabaseLock, Store, remove_database};
 use crate::sync::{self, PruneOptions};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -125,9 +125,6 @@ async fn prune_journal(context: &CliContext, is_dry_run: bool) -> CommandResult 
     let preface = if is_dry_run { "nothing was changed; a prune now would give: " } else { "" };
     Ok(format!("{preface}{}\n", pruned?).into())
 }
-
-/// Name of a table, and its rows that differ.
-type ChangedTable = (&'static str, Vec<RowDifference>);
 
 async fn diff_facts(context: &CliContext, a: i64, b: i64, output: OutputArgs) -> CommandResult {
     if a > b || a < 0 {
