@@ -202,13 +202,6 @@ impl World {
         rows.into_iter().map(|(sku, warehouse, quantity)| ((sku, warehouse), quantity)).collect()
     }
 
-    /// Returns the SKUs whose balances are quarantined.
-    pub async fn quarantined_skus(&mut self) -> BTreeSet<String> {
-        let sql = "SELECT subject FROM quarantine WHERE operation = 'POST /api/product/getProductBalances'";
-        let rows: Vec<(String,)> = self.outsider.rows(sql).await;
-        rows.into_iter().map(|(sku,)| sku).collect()
-    }
-
     /// Returns a number from the database.
     pub async fn number(&mut self, sql: &str) -> i64 {
         self.outsider.value(sql).await

@@ -11,7 +11,7 @@ use sqlx::types::Json;
 
 /// Number of SKUs per query in a full listing; between queries other reads can use the connection. The view `stock`
 /// scans all pending changes each time.
-const LISTING_PAGE: u32 = 4_000;
+pub(in crate::store) const LISTING_PAGE: u32 = 4_000;
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug, Default)]

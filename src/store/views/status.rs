@@ -4,13 +4,11 @@ use crate::model::Timestamp;
 use crate::store::engine::fetch::SqlValues;
 use crate::store::engine::json_fields::flag;
 use crate::store::mirror::stock_levels::json_rows;
+use crate::store::mirror::tracked_skus::LISTING_PAGE;
 use crate::store::{Result, Store};
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use sqlx_macros::FromRow;
-
-/// SKUs of which the stock is in memory at a time, twice: while one page is printed, the next one is read.
-const STOCK_PAGE_SKUS: i64 = 1_000;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct StockRow {
@@ -110,9 +108,9 @@ impl Store {
             return Ok(());
         }
         let page = stock_of!("SELECT sku FROM product WHERE sku > $1 ORDER BY sku LIMIT $2");
-        let mut read = self.stock_rows(page, ("", STOCK_PAGE_SKUS)).await?;
+        let mut read = self.stock_rows(page, ("", i64::from(LISTING_PAGE))).await?;
         while let (rows, Some(last)) = read {
-            let next = self.stock_rows(page, (&last, STOCK_PAGE_SKUS));
+            let next = self.stock_rows(page, (&last, i64::from(LISTING_PAGE)));
             let (next, goes_on) = tokio::join!(next, async { each(rows) });
             if !goes_on {
                 return Ok(());

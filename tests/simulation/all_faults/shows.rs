@@ -91,17 +91,14 @@ impl Trial {
         }
     }
 
-    /// Asserts, in the evening, that gone SKUs are not shown and that orders show the platform's state. A quarantined SKU
-    /// is asked for alone, so that no other vouches for its absence: status names it, and a person removes it.
+    /// Asserts, in the evening, that gone SKUs are not shown and that orders show the platform's state.
     pub async fn judge_ends(&mut self) {
         let now = self.world.clock.now_ms();
         let shown = self.world.mirror().await;
         let gone = &self.claims.gone;
         let restored = self.restores.last_ms;
-        let is_gone = |sku: &str| gone.get(sku).is_some_and(|at| now > restored.max(*at) + GONE_MS);
-        let mut wrong: Vec<&Level> = shown.keys().filter(|(sku, _)| is_gone(sku)).collect();
-        let quarantined = self.world.quarantined_skus().await;
-        wrong.retain(|(sku, _)| !quarantined.contains(sku));
+        let is_gone = |(sku, _): &&Level| gone.get(sku).is_some_and(|at| now > restored.max(*at) + GONE_MS);
+        let wrong: Vec<&Level> = shown.keys().filter(is_gone).collect();
         if !wrong.is_empty() {
             self.broken(format!("{wrong:?} are gone for hours and shown as stock"));
         }
