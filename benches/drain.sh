@@ -11,34 +11,17 @@
 # Printed for each number (default 500 5000 20000): milliseconds of the push, changes a second, calls, and CPU of the
 # program in all. Only ratios of one run count; the CPU a change is the steadier figure on a busy machine.
 set -eu
-tallyd=${TALLYD:-target/release/tallyd}
 work=${WORK:-$(mktemp -d /tmp/drain.XXXXXX)}
 port=${PORT:-8791}
 skus=${SKUS:-20000}
-mkdir -p "$work"
-export TALLYD_SERVICE__INTEGRATION_KEY=bench-integration-key TALLYD_SERVICE__GATEWAY_KEY=bench-gateway-key
-
+sandbox_options="--warehouses 1"
+export TALLYD_LOG__LEVEL=warn
 rm -f "$work"/shop.db*
-"$tallyd" sandbox --data "$work/shop.db" --listen "127.0.0.1:$port" --skus "$skus" --orders 0 --warehouses 1 \
-    --calls-per-minute 0 --concurrency 0 --integration-key "$TALLYD_SERVICE__INTEGRATION_KEY" \
-    --gateway-key "$TALLYD_SERVICE__GATEWAY_KEY" >"$work/sandbox.out" 2>&1 & sandbox=$!
-trap 'kill $sandbox' EXIT
-until curl -sf "http://127.0.0.1:$port/_sandbox/calls" >/dev/null; do sleep 0.1; done
-
-{
-    printf '[service]\nbase_url = "http://127.0.0.1:%s"\n[limits]\ncalls_per_minute = 1000000\n' "$port"
-    printf '[database]\npath = "%s/t.db"\n[log]\nlevel = "warn"\n[backup]\ndirectory = "%s"\n' "$work" "$work"
-    printf '[jobs.balances]\nskus_per_call = 1000\n'
-    for job in order_lines shipments warehouses suppliers storefronts listing_templates kit_components \
-        top_selling business_health work_queue settle prune backup; do
-        printf '[jobs.%s]\nenabled = false\n' $job
-    done
-} >"$work/t.toml"
+. "${0%/*}/shop.sh"
 warehouse=$(sqlite3 -readonly "$work/shop.db" 'SELECT min(id) FROM warehouse')
 
 drain() { # CHANGES
     rm -f "$work"/t.db*
-    sqlite3 -readonly "$work/shop.db" "SELECT 'sku' UNION ALL SELECT sku FROM product" >"$work/skus.csv"
     "$tallyd" --config "$work/t.toml" sku import "$work/skus.csv" >/dev/null
     "$tallyd" --config "$work/t.toml" run --once >/dev/null
     sqlite3 -readonly -csv "$work/shop.db" \

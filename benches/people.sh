@@ -4,31 +4,17 @@
 #
 #   benches/people.sh [SKUS]
 #
-# The mirror is read from a sandbox (default: 300000 SKUs in three warehouses): all of it, and once more unchanged.
+# The mirror is read from a sandbox (default: 300000 SKUs in three warehouses): all of it, and once more unchanged. No
+# change is pending; with many, a list is far slower.
 # TALLYD names the program, ROUNDS how often each list is read (default 5), WORK where the databases go, PORT where the
 # sandbox listens. Needs sqlite3, curl and /usr/bin/time. Only ratios of one run count; take the median of the rounds.
 set -eu
 skus=${1:-300000}
-tallyd=${TALLYD:-target/release/tallyd}
 work=${WORK:-$(mktemp -d /tmp/people.XXXXXX)}
 port=${PORT:-8793}
-mkdir -p "$work"
-export TALLYD_SERVICE__INTEGRATION_KEY=bench-integration-key TALLYD_SERVICE__GATEWAY_KEY=bench-gateway-key
-"$tallyd" sandbox --data "$work/shop.db" --listen "127.0.0.1:$port" --skus "$skus" --warehouses 3 --orders 0 \
-    --calls-per-minute 0 --concurrency 0 --integration-key "$TALLYD_SERVICE__INTEGRATION_KEY" \
-    --gateway-key "$TALLYD_SERVICE__GATEWAY_KEY" >"$work/sandbox.out" 2>&1 & sandbox=$!
-trap 'kill $sandbox' EXIT
-until curl -sf "http://127.0.0.1:$port/_sandbox/calls" >/dev/null; do sleep 0.1; done
-{
-    printf '[service]\nbase_url = "http://127.0.0.1:%s"\n[limits]\ncalls_per_minute = 1000000\n' "$port"
-    printf '[database]\npath = "%s/t.db"\n[backup]\ndirectory = "%s"\n[log]\nlevel = "warn"\n' "$work" "$work"
-    printf '[jobs.balances]\nskus_per_call = 1000\n'
-    for job in order_lines shipments warehouses suppliers storefronts listing_templates kit_components \
-        top_selling business_health work_queue settle prune backup; do
-        printf '[jobs.%s]\nenabled = false\n' $job
-    done
-} >"$work/t.toml"
-sqlite3 -readonly "$work/shop.db" "SELECT 'sku' UNION ALL SELECT sku FROM product" >"$work/skus.csv"
+sandbox_options="--warehouses 3"
+export TALLYD_LOG__LEVEL=warn
+. "${0%/*}/shop.sh"
 "$tallyd" --config "$work/t.toml" sku import "$work/skus.csv" >/dev/null
 
 timed() { # COMMAND...: "seconds KiB"

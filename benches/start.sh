@@ -9,28 +9,11 @@
 set -eu
 exchanges=${1:-1000000}
 skus=${2:-10000}
-tallyd=${TALLYD:-target/release/tallyd}
 work=${WORK:-$(mktemp -d /tmp/start.XXXXXX)}
 port=${PORT:-8792}
-mkdir -p "$work"
-export TALLYD_SERVICE__INTEGRATION_KEY=bench-integration-key TALLYD_SERVICE__GATEWAY_KEY=bench-gateway-key
-"$tallyd" sandbox --data "$work/shop.db" --listen "127.0.0.1:$port" --skus "$skus" --orders 0 --calls-per-minute 0 \
-    --concurrency 0 --integration-key "$TALLYD_SERVICE__INTEGRATION_KEY" --gateway-key "$TALLYD_SERVICE__GATEWAY_KEY" \
-    >"$work/sandbox.out" 2>&1 & sandbox=$!
-trap 'kill $sandbox' EXIT
-until curl -sf "http://127.0.0.1:$port/_sandbox/calls" >/dev/null; do sleep 0.1; done
-
-{
-    printf '[service]\nbase_url = "http://127.0.0.1:%s"\n[limits]\ncalls_per_minute = 1000000\n' "$port"
-    printf '[database]\npath = "%s/t.db"\n[backup]\ndirectory = "%s"\n' "$work" "$work"
-    printf '[jobs.balances]\nskus_per_call = 1000\nschedule = "0 0 0 1 1 *"\n'
-    for job in order_lines shipments warehouses suppliers storefronts listing_templates kit_components \
-        top_selling business_health work_queue settle prune backup; do
-        printf '[jobs.%s]\nenabled = false\n' $job
-    done
-} >"$work/t.toml"
+sandbox_options=
+. "${0%/*}/shop.sh"
 if [ ! -e "$work/t.db" ]; then
-    sqlite3 -readonly "$work/shop.db" "SELECT 'sku' UNION ALL SELECT sku FROM product" >"$work/skus.csv"
     "$tallyd" --config "$work/t.toml" sku import "$work/skus.csv" >/dev/null
     "$tallyd" --config "$work/t.toml" run --once >/dev/null
     # Two calls a second up to now, twenty a run, bodies shared with those that were made.
