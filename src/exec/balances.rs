@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// [`JobError::Implausible`] if none of the requested SKUs came and one of them is known. Nothing is applied then. An
-/// empty answer to one SKU is its lack, unless calls with it failed before, or it is quarantined for empty answers.
+/// empty answer to one SKU is its lack, unless calls with it failed before.
 /// A SKU that its last answer lacked beside others is not counted as known.
 pub(super) async fn record_balances(
     context: &JobContext,
@@ -29,28 +29,23 @@ pub(super) async fn record_balances(
         let known = context.store.product_known_count(requested).await?;
         if known > 0 && may_empty_answers(context, requested).await? {
             context.exchange_end_ignored(answer).await?;
-            return Err(JobError::Implausible(emptied_answer(known)));
+            let why = format!(
+                "the platform returned none of {}; nothing was changed; check that the account is the right one: \
+                 tallyd check --online",
+                counted(known, "known SKU")
+            );
+            return Err(JobError::Implausible(why));
         }
     }
     store_balances(context, answer, requested, decoded).await
 }
 
-/// Returns true for several SKUs, and for one that emptied the answers to others before.
+/// Returns true for several SKUs, and for one whose calls failed before.
 async fn may_empty_answers(context: &JobContext, requested: &[Sku]) -> Result<bool, StoreError> {
     let [only] = requested else { return Ok(true) };
-    let (operation, quarantine) = (Operation::GetProductBalances, context.quarantine().await?);
-    Ok(match quarantine.row(operation, only.as_str()) {
-        Some(row) => row.why == emptied_answer(1),
-        None => context.entry_failures().is_suspect(operation, only.as_str()),
-    })
-}
-
-fn emptied_answer(known: u64) -> String {
-    format!(
-        "the platform returned none of {}; nothing was changed; check that the account is the right one: tallyd check \
-         --online; if the product was deleted at the platform: tallyd sku remove",
-        counted(known, "known SKU")
-    )
+    let (operation, only) = (Operation::GetProductBalances, only.as_str());
+    Ok(context.entry_failures().is_suspect(operation, only)
+        || context.quarantine().await?.contains(operation, only))
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

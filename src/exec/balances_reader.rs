@@ -44,7 +44,7 @@ pub(crate) struct RecordedPage {
 /// Reads and records a page.
 pub(crate) async fn read_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<PageRead, JobError> {
     let answer = ask_page(origin, page).await?;
-    record_page(origin, page, answer).await
+    record_page(origin, page, page, answer).await
 }
 
 /// Requests a page.
@@ -53,14 +53,15 @@ pub(crate) async fn ask_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<Ans
     origin.context.read_once(origin.run, origin.lane, request).await
 }
 
-/// Records the answer to the request of a page. Requests a throttled page again.
+/// Records the answer to the request of a page. Requests a throttled page again. A failure is one of `suspects`.
 pub(crate) async fn record_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
+    suspects: &[Sku],
     mut answer: AnsweredExchange,
 ) -> Result<PageRead, JobError> {
     let context = origin.context;
-    let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
+    let names: Vec<&str> = suspects.iter().map(Sku::as_str).collect();
     let why = loop {
         if answer.reply.verdict == Verdict::Accepted {
             match balances::record_balances(context, &answer, page).await {

@@ -167,7 +167,7 @@ pub(crate) fn deferral_detail(entry: impl std::fmt::Display, why: &str, until: T
 }
 
 impl Quarantine<'_> {
-    pub(super) fn row(&self, operation: Operation, entry: &str) -> Option<&QuarantineRow> {
+    fn row(&self, operation: Operation, entry: &str) -> Option<&QuarantineRow> {
         self.rows.iter().find(|row| row.operation == operation.as_str() && row.subject == entry)
     }
 

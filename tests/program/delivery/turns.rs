@@ -201,44 +201,48 @@ async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     assert_eq!([dock.state(&one).await, dock.state(&two).await], ["applied", "applied"]);
 }
 
-/// A SKU that an answer lacked beside others is asked for alone, because another one empties their answers. It is
-/// missing, and only the other one is set aside.
+/// A deleted SKU is asked for alone, because another one empties the answers to both. It is missing, and only the other
+/// one is set aside.
 #[tokio::test]
 async fn a_deleted_product_is_not_taken_for_one_that_empties_answers() {
-    let (dock, rules) = told().await;
-    let mut skus: Vec<String> =
-        dock.sandbox.stock_levels().await.unwrap().into_iter().map(|row| row.sku).collect();
-    skus.dedup();
-    let [deleted, emptying, third, fourth] = skus.first_chunk().unwrap();
-    dock.done(&["sku", "add", deleted, emptying, third, fourth]).await;
-    dock.run(JobKind::Balances).await;
-    let lacking = |deleted: &str| {
-        let deleted = deleted.to_owned();
-        move |body: &[u8]| {
-            let mut records: Vec<Value> = serde_json::from_slice(body).unwrap();
-            records.retain(|record| record["Sku"] != json!(deleted));
-            serde_json::to_vec(&records).unwrap()
-        }
-    };
-    let lack = lacking(deleted);
-    rules.say(Operation::GetProductBalances, move |_, response| response.body = lack(&response.body));
-    dock.run(JobKind::Balances).await;
-    dock.later(MINUTE);
-    rules.clear();
-    let (lack, named) = (lacking(deleted), emptying.clone());
-    rules.say(Operation::GetProductBalances, move |request, response| {
-        let is_named = String::from_utf8_lossy(request.body.as_deref().unwrap()).contains(&named);
-        response.body = if is_named { b"[]".to_vec() } else { lack(&response.body) };
-    });
-    for _ in 0..2 {
+    for was_lacked_before in [true, false] {
+        let (dock, rules) = told().await;
+        let mut skus: Vec<String> =
+            dock.sandbox.stock_levels().await.unwrap().into_iter().map(|row| row.sku).collect();
+        skus.dedup();
+        let [deleted, emptying, third, fourth] = skus.first_chunk().unwrap();
+        dock.done(&["sku", "add", deleted, emptying, third, fourth]).await;
         dock.run(JobKind::Balances).await;
-        dock.later(MINUTE);
+        let lacking = |deleted: &str| {
+            let deleted = deleted.to_owned();
+            move |body: &[u8]| {
+                let mut records: Vec<Value> = serde_json::from_slice(body).unwrap();
+                records.retain(|record| record["Sku"] != json!(deleted));
+                serde_json::to_vec(&records).unwrap()
+            }
+        };
+        if was_lacked_before {
+            let lack = lacking(deleted);
+            rules.say(Operation::GetProductBalances, move |_, response| response.body = lack(&response.body));
+            dock.run(JobKind::Balances).await;
+            dock.later(MINUTE);
+            rules.clear();
+        }
+        let (lack, named) = (lacking(deleted), emptying.clone());
+        rules.say(Operation::GetProductBalances, move |request, response| {
+            let is_named = String::from_utf8_lossy(request.body.as_deref().unwrap()).contains(&named);
+            response.body = if is_named { b"[]".to_vec() } else { lack(&response.body) };
+        });
+        for _ in 0..4 {
+            dock.run(JobKind::Balances).await;
+            dock.later(MINUTE);
+        }
+        let aside: Vec<String> = quarantined(&dock).await.into_iter().map(|(_, sku, _)| sku).collect();
+        assert_eq!(aside, [emptying.as_str()]);
+        let missing = "SELECT sku FROM product WHERE missing_since_ms IS NOT NULL";
+        let missing: Vec<(String,)> = dock.outsider().await.rows(missing).await;
+        assert_eq!(missing, [(deleted.clone(),)]);
     }
-    let aside: Vec<String> = quarantined(&dock).await.into_iter().map(|(_, sku, _)| sku).collect();
-    assert_eq!(aside, [emptying.as_str()]);
-    let missing = "SELECT sku FROM product WHERE missing_since_ms IS NOT NULL";
-    let missing: Vec<(String,)> = dock.outsider().await.rows(missing).await;
-    assert_eq!(missing, [(deleted.clone(),)]);
 }
 
 /// A SKU set aside for long is tried while the platform fails for every SKU. That attempt tells nothing about
