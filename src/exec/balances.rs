@@ -5,7 +5,7 @@ use super::{JobContext, JobError};
 use crate::client::wire::{self, DecodedAnswer, ProductBalance};
 use crate::model::{Operation, Sku, counted, time};
 use crate::projection::{project_balances, project_found_products};
-use crate::store::{BalancesRecorded, MismatchRow, StoreError, UnparsedAnswer, WriteTransaction};
+use crate::store::{BalancesRecorded, MismatchRow, UnparsedAnswer, WriteTransaction};
 use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// [`JobError::Implausible`] if none of the requested SKUs came and one of them is known. Nothing is applied then. An
-/// empty answer to one SKU is its lack, unless calls with it failed before.
-/// A SKU that its last answer lacked beside others is not counted as known.
+/// empty answer to one SKU is its lack, unless calls with it failed before. A SKU that its last answer lacked beside
+/// others is not counted as known.
 pub(super) async fn record_balances(
     context: &JobContext,
     answer: &AnsweredExchange,
@@ -27,7 +27,11 @@ pub(super) async fn record_balances(
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
     if decoded.parked.is_empty() && lacks_all(requested, &decoded) {
         let known = context.store.product_known_count(requested).await?;
-        if known > 0 && may_empty_answers(context, requested).await? {
+        let may_empty = match requested {
+            [only] => context.has_failed(Operation::GetProductBalances, only.as_str()).await?,
+            _ => true,
+        };
+        if known > 0 && may_empty {
             context.exchange_end_ignored(answer).await?;
             let why = format!(
                 "the platform returned none of {}; nothing was changed; check that the account is the right one: \
@@ -38,14 +42,6 @@ pub(super) async fn record_balances(
         }
     }
     store_balances(context, answer, requested, decoded).await
-}
-
-/// Returns true for several SKUs, and for one whose calls failed before.
-async fn may_empty_answers(context: &JobContext, requested: &[Sku]) -> Result<bool, StoreError> {
-    let [only] = requested else { return Ok(true) };
-    let (operation, only) = (Operation::GetProductBalances, only.as_str());
-    Ok(context.entry_failures().is_suspect(operation, only)
-        || context.quarantine().await?.contains(operation, only))
 }
 
 /// Returns true if an answer contains no record of the requested SKUs, compared by case key.

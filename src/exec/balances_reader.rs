@@ -2,6 +2,8 @@
 //!
 //! A failed page is split, and a SKU that fails alone is left out
 //! ([`isolation`](crate::reconcile::isolation)). A page of several SKUs, one of them known, fails if none of them came.
+//! A failing SKU is therefore asked for beside a witness, a known SKU that vouches for its absence: a deleted SKU would
+//! else look like one that empties its answers.
 
 use super::JobError;
 use super::balances;
@@ -43,28 +45,45 @@ pub(crate) struct RecordedPage {
 
 /// Reads and records a page.
 pub(crate) async fn read_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<PageRead, JobError> {
-    let answer = ask_page(origin, page).await?;
-    record_page(origin, page, page, answer).await
+    let asked = ask_page(origin, page).await?;
+    record_page(origin, page, asked).await
+}
+
+pub(crate) struct AskedPage {
+    /// The SKUs of the page, and a witness.
+    skus: Vec<Sku>,
+    pub(crate) answer: AnsweredExchange,
 }
 
 /// Requests a page.
-pub(crate) async fn ask_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<AnsweredExchange, JobError> {
-    let request = wire::get_product_balances(page);
-    origin.context.read_once(origin.run, origin.lane, request).await
+pub(crate) async fn ask_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<AskedPage, JobError> {
+    let (context, mut skus) = (origin.context, page.to_vec());
+    if let [only] = page
+        && context.has_failed(READ_OPERATION, only.as_str()).await?
+    {
+        let known = context.store.witness_skus(only).await?;
+        let failures = context.entry_failures();
+        skus.extend(known.into_iter().find(|sku| !failures.is_suspect(READ_OPERATION, sku.as_str())));
+    }
+    let answer = ask(origin, &skus).await?;
+    Ok(AskedPage { skus, answer })
 }
 
-/// Records the answer to the request of a page. Requests a throttled page again. A failure is one of `suspects`.
+async fn ask(origin: ReadOrigin<'_>, skus: &[Sku]) -> Result<AnsweredExchange, JobError> {
+    origin.context.read_once(origin.run, origin.lane, wire::get_product_balances(skus)).await
+}
+
+/// Records the answer to the request of a page. Requests a throttled page again. A failure is one of the page's SKUs.
 pub(crate) async fn record_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
-    suspects: &[Sku],
-    mut answer: AnsweredExchange,
+    AskedPage { skus, mut answer }: AskedPage,
 ) -> Result<PageRead, JobError> {
     let context = origin.context;
-    let names: Vec<&str> = suspects.iter().map(Sku::as_str).collect();
+    let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
     let why = loop {
         if answer.reply.verdict == Verdict::Accepted {
-            match balances::record_balances(context, &answer, page).await {
+            match balances::record_balances(context, &answer, &skus).await {
                 Ok(recorded) => {
                     let shows_some = !recorded.is_silent;
                     let has_ended_quarantine =
@@ -85,7 +104,7 @@ pub(crate) async fn record_page(
         context.exchange_end_ignored(&answer).await?;
         let why = reply_message(&answer.reply);
         match context.classify_failure(origin.run, &answer.reply).await? {
-            FailureCause::Throttled => answer = ask_page(origin, page).await?,
+            FailureCause::Throttled => answer = ask(origin, &skus).await?,
             FailureCause::Unsent => return Ok(PageRead::Unsent(why)),
             FailureCause::Entry => break why,
         }

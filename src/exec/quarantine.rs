@@ -83,6 +83,12 @@ impl JobContext {
         Ok(true)
     }
 
+    /// Returns true if the last call with the entry failed, or it is quarantined.
+    pub(crate) async fn has_failed(&self, operation: Operation, entry: &str) -> Result<bool, StoreError> {
+        Ok(self.entry_failures().is_suspect(operation, entry)
+            || self.quarantine().await?.contains(operation, entry))
+    }
+
     /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is
     /// now quarantined.
     pub(crate) async fn record_failure(

@@ -8,8 +8,7 @@
 //!
 //! A page that fails is halved until the failing SKU is isolated; all others go on
 //! ([`isolation`](crate::reconcile::isolation)). That SKU is quarantined. It is read isolated when it is due,
-//! after all others. A page of one SKU names a witness too: one that this pass has read. It vouches for the absence of
-//! a deleted SKU, which would else look like one that empties its answers.
+//! after all others.
 
 use super::page_size::{PAGE_MIN, PageSize};
 use crate::client::Verdict;
@@ -56,8 +55,6 @@ struct BalancesPass<'a> {
     page_size: PageSize,
     failed_pages: SuspectQueue<Sku>,
     isolated: VecDeque<Sku>,
-    /// SKU of the newest page that shows one.
-    shown: Option<Sku>,
     quarantine: Quarantine<'a>,
     quarantined_count: usize,
     read_count: usize,
@@ -72,7 +69,6 @@ struct BalancesPass<'a> {
 
 struct SkuPage {
     skus: Vec<Sku>,
-    witness: Option<Sku>,
     /// False for a part of a failed page, and for an isolated SKU.
     is_from_queue: bool,
 }
@@ -91,7 +87,6 @@ impl<'a> BalancesPass<'a> {
             page_size: PageSize::new(context.settings().skus_per_call, context.page_skus()),
             failed_pages: SuspectQueue::default(),
             isolated,
-            shown: None,
             quarantine,
             quarantined_count: 0,
             read_count: 0,
@@ -108,11 +103,12 @@ impl<'a> BalancesPass<'a> {
         loop {
             self.await_recordings(RECORDING_MAX - 1).await?;
             self.fill_queue().await?;
-            if self.failed_pages.is_empty() && self.queue.is_empty() {
-                // Pages still being recorded may add SKUs to be read again, and a witness.
+            let mut page = self.next_page();
+            if page.skus.is_empty() {
+                // Pages still being recorded may add SKUs to be read again.
                 self.await_recordings(0).await?;
+                page = self.next_page();
             }
-            let page = self.next_page();
             if page.skus.is_empty() {
                 return Ok(None);
             }
@@ -149,19 +145,14 @@ impl<'a> BalancesPass<'a> {
     /// Returns the next page. The order is: parts of failed pages, the queue, isolated SKUs.
     fn next_page(&mut self) -> SkuPage {
         if let Some(skus) = self.failed_pages.take() {
-            return self.page_with_witness(skus);
+            return SkuPage { skus, is_from_queue: false };
         }
         if !self.queue.is_empty() {
             let skus = self.queue.drain(..self.page_size.get().min(self.queue.len())).collect();
-            return SkuPage { skus, witness: None, is_from_queue: true };
+            return SkuPage { skus, is_from_queue: true };
         }
         let skus = self.isolated.pop_front().into_iter().collect();
-        self.page_with_witness(skus)
-    }
-
-    fn page_with_witness(&self, skus: Vec<Sku>) -> SkuPage {
-        let witness = self.shown.clone().filter(|shown| skus.len() == 1 && skus[0] != *shown);
-        SkuPage { skus, witness, is_from_queue: false }
+        SkuPage { skus, is_from_queue: false }
     }
 
     /// Reads a page. The queue is filled while the request is in flight, and the next page is requested before
@@ -169,11 +160,10 @@ impl<'a> BalancesPass<'a> {
     async fn read_page(&mut self, page: SkuPage) -> Result<(), JobError> {
         let (context, run) = (self.context, self.run);
         let origin = ReadOrigin { context, run, lane: Lane::Poll };
-        let asked: Vec<Sku> = page.skus.iter().chain(&page.witness).cloned().collect();
-        let (answered, filled) = tokio::join!(ask_page(origin, &asked), self.fill_queue());
+        let (answered, filled) = tokio::join!(ask_page(origin, &page.skus), self.fill_queue());
         let answered = answered?;
-        if answered.reply.verdict != Verdict::Accepted {
-            let read = record_page(origin, &asked, &page.skus, answered).await?;
+        if answered.answer.reply.verdict != Verdict::Accepted {
+            let read = record_page(origin, &page.skus, answered).await?;
             self.end_page(page, read);
             return filled;
         }
@@ -181,7 +171,7 @@ impl<'a> BalancesPass<'a> {
         let context = context.clone();
         self.recording.spawn(async move {
             let origin = ReadOrigin { context: &context, run, lane: Lane::Poll };
-            let read = record_page(origin, &asked, &page.skus, answered).await?;
+            let read = record_page(origin, &page.skus, answered).await?;
             Ok((page, read))
         });
         filled
@@ -206,7 +196,7 @@ impl<'a> BalancesPass<'a> {
 
     /// Takes the result of a page. A SKU that fails alone is quarantined on proof. Otherwise it is read once more
     /// after the others, because their success is the missing proof.
-    fn end_page(&mut self, SkuPage { skus, is_from_queue, .. }: SkuPage, read: PageRead) {
+    fn end_page(&mut self, SkuPage { skus, is_from_queue }: SkuPage, read: PageRead) {
         if is_from_queue && matches!(read, PageRead::Failed { may_shrink: true, .. }) {
             self.page_size.record_failure();
         }
@@ -220,8 +210,6 @@ impl<'a> BalancesPass<'a> {
 
     fn count_page(&mut self, skus: &[Sku], page: RecordedPage) {
         let recorded = page.recorded;
-        let shown = skus.iter().find(|sku| !recorded.absent.contains(sku));
-        self.shown = shown.cloned().or(self.shown.take());
         self.changed += recorded.stock_levels_changed;
         self.freed += recorded.stock_levels_unblocked;
         self.has_ended_quarantine |= page.has_ended_quarantine;

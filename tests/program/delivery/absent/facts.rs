@@ -131,6 +131,38 @@ async fn a_warehouse_link_is_gone_by_two_answers_minutes_apart() {
 }
 
 #[tokio::test]
+async fn a_record_that_cannot_be_read_whole_is_no_second_answer_without_a_link() {
+    for way in 0..4 {
+        let scene = Scene::open().await;
+        let level = scene.levels().await.remove(0);
+        scene.set("count", &level, level.quantity).await;
+        sell_ten(&scene, &level).await;
+        let (sku, warehouse) = (level.sku.clone(), level.warehouse);
+        let unlinked = Odd::Unlinked(sku.clone(), warehouse);
+        let unreadable = [
+            Odd::Unreadable(sku.clone()),
+            Odd::Null(sku.clone(), warehouse),
+            Odd::Twice(sku.clone(), 7),
+            Odd::LevelTwice(sku, warehouse, 7),
+        ];
+        for odd in [unlinked.clone(), unreadable[way].clone()] {
+            scene.odd(odd, 1);
+            scene.run(JobKind::Balances).await;
+            scene.later(MINUTES);
+        }
+        scene.odd(unlinked, ALWAYS);
+        scene.push().await;
+        assert_eq!(scene.fate("count").await.0, "held", "{:?}", scene.fate("count").await);
+        scene.even();
+        scene.later(A_MOMENT);
+        scene.settle().await;
+        scene.push().await;
+        assert_eq!(scene.state("count").await, "applied", "{:?}", scene.fate("count").await);
+        assert_eq!(scene.holds(&level).await, level.quantity - 10);
+    }
+}
+
+#[tokio::test]
 async fn a_number_is_as_old_as_the_last_answer_that_held_it() {
     for way in 0..3 {
         let scene = Scene::open().await;
