@@ -244,7 +244,7 @@ impl<'a> SnapshotInputs<'a> {
             may_be_refused: has(Reason::Unmatched),
             pending_changes: pending.map(|change| change.id).collect(),
             lack: row.lack.or((row.was_requested && row.product_id.is_none()).then_some(ProductLack::Absent)),
-            is_awaited: (row.lack.is_some() || row.may_be_linked) && open.iter().any(awaits_fact),
+            is_awaited: (row.lack.is_some() || row.is_unlinked) && open.iter().any(awaits_fact),
             read_rows: PlannedStockLevel {
                 stock_level: level.clone(),
                 window,
@@ -281,8 +281,8 @@ impl<'a> SnapshotInputs<'a> {
                     StockLevelKnowledge::Known(pair)
                 }
             }
-            // One answer without the link undoes no sale (docs/rules.md 7).
-            (None, _) if row.may_be_linked => StockLevelKnowledge::Unread,
+            // An answer without a link that was shown before undoes no sale (docs/rules.md 7).
+            (None, _) if row.is_unlinked => StockLevelKnowledge::Unread,
             (None, _) if is_shown => StockLevelKnowledge::Unlinked,
             _ => StockLevelKnowledge::Unread,
         }

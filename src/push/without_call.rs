@@ -40,8 +40,9 @@ impl PushRun<'_> {
                 || {
                     let StockLevel { sku, warehouse_id } = &work.stock_level;
                     format!(
-                        "no answer decides it: the platform's record of `{sku}` no longer names warehouse {warehouse_id}, or is \
-                         not shown. tallyd checks again by itself"
+                        "no answer decides it: the platform's record of `{sku}` no longer names warehouse \
+                         {warehouse_id}, or is not shown. tallyd checks again by itself, and sends the change once an \
+                         answer shows them; link them at the platform, or cancel the change"
                     )
                 },
                 |lack| lack.hold_detail(&work.stock_level.sku),

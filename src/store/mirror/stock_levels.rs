@@ -1,11 +1,9 @@
 //! Stock levels as decisions need them: the fact, the own delta, open writes.
 
-use crate::model::time::whole_millis;
 use crate::model::{
     ChangeId, ExchangeId, Moment, Position, ProductId, Quantity, Sku, StockLevel, Timestamp, WarehouseId,
 };
 use crate::reconcile::ProductLack;
-use crate::reconcile::proof::ABSENCE_CHECKS_APART;
 use crate::store::engine::error::SqlContext as _;
 use crate::store::engine::fetch::Connection;
 use crate::store::{OutboxWindow, Result, Store, WriteTransaction};
@@ -48,10 +46,8 @@ pub(crate) struct StockLevelRow {
     /// Time at which the fact's request was sent, since boot; `None` if that was another boot or before a restore.
     pub fact_moment: Option<Moment>,
     pub fact_exchange_id: Option<i64>,
-    /// True if the platform no longer links the product to the warehouse.
+    /// True if the last answer lacks the link to the warehouse, which an earlier one showed.
     pub is_unlinked: bool,
-    /// True if that is not proved: no two answers minutes apart lacked the link.
-    pub may_be_linked: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
     /// True if a write is in flight or in doubt, or a stale replica may have answered the last read.
@@ -134,8 +130,7 @@ pub(super) async fn stock_level_rows(
     from: &mut Connection,
     levels: &[StockLevel],
 ) -> Result<Vec<StockLevelRow>> {
-    let values = (stock_level_names(levels), whole_millis(ABSENCE_CHECKS_APART));
-    from.rows(STOCK_LEVEL_ROWS, values).await.context("read stock levels")
+    from.rows(STOCK_LEVEL_ROWS, (stock_level_names(levels),)).await.context("read stock levels")
 }
 
 pub(in crate::store) fn stock_level_names(levels: &[StockLevel]) -> String {
@@ -212,7 +207,7 @@ SELECT k.spelling, k.warehouse_id, k.product, p.sku, p.product_id_position, CASE
        p.type AS kind, b.quantity, b.own_delta, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.unlinked_ms IS NOT NULL AS is_unlinked,
-       coalesce(r.observed_ms - b.unlinked_ms < $2, FALSE) AS may_be_linked, b.is_active IS DISTINCT FROM FALSE AS is_active,
+       b.is_active IS DISTINCT FROM FALSE AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)

@@ -259,7 +259,8 @@ impl Scene {
         self.some_levels(usize::MAX).await
     }
 
-    async fn stocked(&self) -> Vec<Level> {
+    /// Returns them without a read.
+    pub async fn stocked(&self) -> Vec<Level> {
         let stock = self.sandbox.stock_levels().await.unwrap();
         let mut levels: Vec<Level> = stock
             .into_iter()

@@ -96,12 +96,9 @@ async fn a_first_write_that_does_not_show_holds_movements_until_a_count_goes_thr
 #[tokio::test]
 async fn a_count_of_a_stock_level_that_is_not_linked_is_read_back() {
     let scene = Scene::open().await;
-    let level = scene.levels().await.remove(0);
+    let level = scene.stocked().await.remove(0);
     scene.show(&level, None);
-    for _ in 0..2 {
-        scene.run(JobKind::Balances).await;
-        scene.later(MINUTES);
-    }
+    scene.levels().await;
     scene.set("new", &level, 5).await;
     scene.push().await;
     assert_eq!(scene.state("new").await, "applied");

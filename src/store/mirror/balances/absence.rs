@@ -42,13 +42,6 @@ impl WriteTransaction {
         if partial.is_empty() && members.all_matched() {
             return Ok(());
         }
-        let unreadable: Vec<&Sku> =
-            partial.iter().map(|row| &row.fact.sku).chain(&members.unreadable).collect();
-        // A record that came, and cannot be read whole, is no second answer without a link.
-        let sql = "UPDATE balance SET unlinked_ms = NULL WHERE unlinked_ms IS NOT NULL \
-                     AND product IN (SELECT id FROM product WHERE sku IN (SELECT atom FROM json_each($1))) \
-                     AND (product, warehouse_id) IN (SELECT product, warehouse_id FROM linked_balance)";
-        self.execute(sql, (json_rows(&unreadable),), "keep the links of an incomplete answer").await?;
         let mut products = known.not_returned(members);
         products.extend(partial.iter().map(|row| row.id));
         let shown =
