@@ -25,29 +25,21 @@ pub(super) async fn record_balances(
         return Ok(BalancesRecorded::default());
     }
     let decoded = context.decode_or_ignore(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if decoded.parked.is_empty() && lacks_all(requested, &decoded) {
+    let keys: BTreeSet<String> = requested.iter().map(Sku::case_key).collect();
+    let lacks_all = !decoded.records.iter().any(|record| keys.contains(&record.sku.case_key()));
+    if decoded.parked.is_empty() && lacks_all {
         let known = context.store.product_known_count(requested).await?;
-        let may_empty = match requested {
-            [only] => context.has_failed(Operation::GetProductBalances, only.as_str()).await?,
-            _ => true,
-        };
-        if known > 0 && may_empty {
+        let (operation, first) = (Operation::GetProductBalances, requested.first().map_or("", Sku::as_str));
+        if known > 0 && (requested.len() > 1 || context.has_failed(operation, first).await?) {
             context.exchange_end_ignored(answer).await?;
-            let why = format!(
-                "the platform returned none of {}; nothing was changed; check that the account is the right one: \
-                 tallyd check --online",
-                counted(known, "known SKU")
-            );
-            return Err(JobError::Implausible(why));
+            let known = counted(known, "known SKU");
+            return Err(JobError::Implausible(format!(
+                "the platform returned none of {known}; nothing was changed; check that the account is the right one: \
+                 tallyd check --online"
+            )));
         }
     }
     store_balances(context, answer, requested, decoded).await
-}
-
-/// Returns true if an answer contains no record of the requested SKUs, compared by case key.
-fn lacks_all(requested: &[Sku], decoded: &DecodedAnswer<ProductBalance<'_>>) -> bool {
-    let requested: BTreeSet<String> = requested.iter().map(Sku::case_key).collect();
-    !decoded.records.iter().any(|record| requested.contains(&record.sku.case_key()))
 }
 
 /// Returns true if the mirror holds the same answer already. The exchange is then ended without parsing its

@@ -49,11 +49,8 @@ pub(crate) async fn read_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<Pa
     record_page(origin, page, asked).await
 }
 
-pub(crate) struct AskedPage {
-    /// The SKUs of the page, and a witness.
-    skus: Vec<Sku>,
-    pub(crate) answer: AnsweredExchange,
-}
+/// The answer to the request of a page, and the SKUs that were asked for: those of the page, and a witness.
+pub(crate) type AskedPage = (Vec<Sku>, AnsweredExchange);
 
 /// Requests a page.
 pub(crate) async fn ask_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<AskedPage, JobError> {
@@ -65,19 +62,15 @@ pub(crate) async fn ask_page(origin: ReadOrigin<'_>, page: &[Sku]) -> Result<Ask
         let failures = context.entry_failures();
         skus.extend(known.into_iter().find(|sku| !failures.is_suspect(READ_OPERATION, sku.as_str())));
     }
-    let answer = ask(origin, &skus).await?;
-    Ok(AskedPage { skus, answer })
-}
-
-async fn ask(origin: ReadOrigin<'_>, skus: &[Sku]) -> Result<AnsweredExchange, JobError> {
-    origin.context.read_once(origin.run, origin.lane, wire::get_product_balances(skus)).await
+    let answer = context.read_once(origin.run, origin.lane, wire::get_product_balances(&skus)).await?;
+    Ok((skus, answer))
 }
 
 /// Records the answer to the request of a page. Requests a throttled page again. A failure is one of the page's SKUs.
 pub(crate) async fn record_page(
     origin: ReadOrigin<'_>,
     page: &[Sku],
-    AskedPage { skus, mut answer }: AskedPage,
+    (mut skus, mut answer): AskedPage,
 ) -> Result<PageRead, JobError> {
     let context = origin.context;
     let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
@@ -104,7 +97,7 @@ pub(crate) async fn record_page(
         context.exchange_end_ignored(&answer).await?;
         let why = reply_message(&answer.reply);
         match context.classify_failure(origin.run, &answer.reply).await? {
-            FailureCause::Throttled => answer = ask(origin, &skus).await?,
+            FailureCause::Throttled => (skus, answer) = ask_page(origin, page).await?,
             FailureCause::Unsent => return Ok(PageRead::Unsent(why)),
             FailureCause::Entry => break why,
         }

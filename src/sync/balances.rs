@@ -162,7 +162,7 @@ impl<'a> BalancesPass<'a> {
         let origin = ReadOrigin { context, run, lane: Lane::Poll };
         let (answered, filled) = tokio::join!(ask_page(origin, &page.skus), self.fill_queue());
         let answered = answered?;
-        if answered.answer.reply.verdict != Verdict::Accepted {
+        if answered.1.reply.verdict != Verdict::Accepted {
             let read = record_page(origin, &page.skus, answered).await?;
             self.end_page(page, read);
             return filled;

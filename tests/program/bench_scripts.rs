@@ -46,7 +46,17 @@ fn the_bench_of_what_people_wait_for_names_each_figure() {
         return;
     }
     let Some(figures) = output("people.sh", PEOPLE_PORT, &["50"]) else { return };
-    let named = ["stock ", "stock--json", "replay", "database", "explain", "plan", "outbox list"];
+    let named = [
+        "stock ",
+        "stock--json ",
+        "stock+changes",
+        "stock--json+changes",
+        "replay",
+        "database",
+        "explain",
+        "plan",
+        "outbox list",
+    ];
     for what in named {
         assert!(figures.lines().any(|line| line.starts_with(what)), "{what}: {figures}");
     }
