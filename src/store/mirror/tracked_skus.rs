@@ -9,9 +9,8 @@ use crate::store::{Result, Store, WriteTransaction};
 use serde_json::Value;
 use sqlx::types::Json;
 
-/// Number of SKUs per query in a full listing; between queries other reads can use the connection. The view `stock`
-/// scans all pending changes each time.
-pub(in crate::store) const LISTING_PAGE: u32 = 4_000;
+/// Number of SKUs per query in a full listing; between queries other reads can use the connection.
+pub(in crate::store) const LISTING_PAGE: u32 = 1_000;
 
 /// Progress of a run over the tracked SKUs, which reads each once although answers are recorded meanwhile.
 #[derive(Clone, Debug, Default)]
