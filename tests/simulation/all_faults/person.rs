@@ -77,7 +77,11 @@ impl Trial {
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
             (_, "restored", _) => {
                 let level = self.level_of(change);
-                if self.took_effect(&change.key, &level) || self.was_final(&change.key) {
+                if self.took_effect(&change.key, &level) {
+                    // What this change made is not taken for that of an equal one.
+                    self.shipment_of(&change.key);
+                    Word::Cancel
+                } else if self.was_final(&change.key) {
                     Word::Cancel
                 } else {
                     Word::Release
