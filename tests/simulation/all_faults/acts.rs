@@ -99,9 +99,16 @@ impl Trial {
         self.random.pick(&levels).clone()
     }
 
+    /// Records goods that came or left. A SKU that was turned into a kit meanwhile has none of its own.
+    pub fn goods_moved(&mut self, level: &Level, units: i64) {
+        if let Some(there) = self.truth.get_mut(level) {
+            *there += units;
+        }
+    }
+
     /// Removes units from a stock level, at the platform and on the shelf, for others.
     pub fn taken(&mut self, level: &Level, units: i64) {
-        *self.truth.entry(level.clone()).or_default() -= units;
+        self.goods_moved(level, -units);
         let now = self.world.clock.now_ms();
         self.auditor(|auditor| auditor.levels.moved(level, -units, now));
     }
@@ -128,7 +135,7 @@ impl Trial {
         if units == 0 {
             return;
         }
-        *self.truth.entry(level.clone()).or_default() += units;
+        self.goods_moved(&level, units);
         let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
         let key = self.change_level("quantity.adjust", &level, body, Effect::Add(units)).await;
         self.second_thoughts(&key);

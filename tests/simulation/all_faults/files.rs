@@ -87,7 +87,7 @@ impl Trial {
                 return true;
             };
             let (level, units) = open.swap_remove(at);
-            *self.truth.entry(level.clone()).or_default() += units;
+            self.goods_moved(&level, units);
             self.inserted(&change.key, "quantity.adjust", &json!({"sku": level.0, "warehouse_id": level.1}));
             self.auditor(|auditor| auditor.levels.queued(&change.key, &level, Effect::Add(units)));
         }

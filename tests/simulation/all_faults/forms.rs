@@ -150,7 +150,7 @@ impl Trial {
         (units, effect): (i64, Effect),
     ) {
         let Some(key) = self.send_change(form).await else { return };
-        *self.truth.entry(level.clone()).or_default() += units;
+        self.goods_moved(&level, units);
         self.inserted(&key, kind, &json!({"sku": level.0, "warehouse_id": level.1}));
         self.auditor(|auditor| auditor.levels.queued(&key, &level, effect));
         self.amid = Some(level);

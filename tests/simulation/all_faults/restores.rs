@@ -168,7 +168,7 @@ impl Trial {
         if !levels.is_empty() {
             let at = self.hands.between(0, i64::try_from(levels.len()).unwrap() - 1);
             let level = levels.swap_remove(usize::try_from(at).unwrap());
-            *self.truth.entry(level.clone()).or_default() += 1;
+            self.goods_moved(&level, 1);
             let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": 1});
             self.change_level("quantity.adjust", &level, body, Effect::Add(1)).await;
         }

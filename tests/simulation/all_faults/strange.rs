@@ -164,7 +164,7 @@ impl Trial {
         }
         let mut keys = Vec::new();
         for units in [-out, comes] {
-            *self.truth.entry(level.clone()).or_default() += units;
+            self.goods_moved(&level, units);
             let body = json!({"sku": level.0, "warehouse_id": level.1, "delta": units});
             keys.push(self.change_level("quantity.adjust", &level, body, Effect::Add(units)).await);
         }
