@@ -18,10 +18,11 @@ pub mod replayed;
 pub mod road;
 
 use cluster::{Cluster, reserve_port};
-use outsider::{Outsider, quoted};
+use outsider::{Outsider, SharedOutsider, quoted};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, OnceReport, SystemClock};
 use tallyd::sandbox::{self, Sandbox, SandboxOptions};
@@ -47,6 +48,10 @@ pub struct World {
     pub path: PathBuf,
     pub location: DatabaseLocation,
     extra: String,
+    is_waiting: AtomicBool,
+    /// Another program's connection during a wait. Afterwards it is closed: while it is open, SQLite has no log to
+    /// recover after a kill.
+    beside: SharedOutsider,
     _dir: tempfile::TempDir,
 }
 
@@ -75,7 +80,15 @@ impl World {
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
         let location = cluster::new_location(&path);
-        Self { sandbox, path, location, extra: extra.into(), _dir: dir }
+        Self {
+            sandbox,
+            path,
+            location,
+            extra: extra.into(),
+            is_waiting: AtomicBool::new(false),
+            beside: SharedOutsider::default(),
+            _dir: dir,
+        }
     }
 
     /// Creates the account of [`World::new`] with its database in a schema of a server.
@@ -170,7 +183,8 @@ impl World {
     /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
         let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key =";
-        self.outsider().await.row(&format!("{sql} {}", quoted(key))).await
+        let sql = format!("{sql} {}", quoted(key));
+        self.ask(async |other| other.row(&sql).await).await
     }
 
     /// Renames all SKUs in the mirror, so that the platform seems to have lost them.
@@ -204,13 +218,22 @@ impl World {
 
     /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
-        self.outsider().await.value(sql).await
+        self.ask(async |other| other.value(sql).await).await
+    }
+
+    /// Asks as another program, during a wait by one connection.
+    async fn ask<T>(&self, question: impl AsyncFnOnce(&mut Outsider) -> T) -> T {
+        let answer = self.beside.ask(&self.location, question).await;
+        if !self.is_waiting.load(Ordering::SeqCst) {
+            self.beside.close().await;
+        }
+        answer
     }
 
     /// Returns (sku, warehouse, quantity) of every stock level in the view `stock`.
     pub async fn mirror(&self) -> Vec<(String, i64, i64)> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock ORDER BY sku, warehouse_id";
-        self.outsider().await.rows(sql).await
+        self.ask(async |other| other.rows(sql).await).await
     }
 
     /// Returns (sku, warehouse, quantity) at the platform, without kits, which have no stock of their own.
@@ -253,12 +276,15 @@ impl World {
     /// Polls until `done`; fails after a minute with the last runs.
     pub async fn until(&self, what: &str, done: impl AsyncFn(&World) -> bool) {
         let started = Instant::now();
+        self.is_waiting.store(true, Ordering::SeqCst);
         while !done(self).await {
             if started.elapsed() >= PATIENCE {
                 panic!("waited in vain until {what}; the last runs: {:#?}", self.last_runs().await);
             }
             sleep(Duration::from_millis(10)).await;
         }
+        self.is_waiting.store(false, Ordering::SeqCst);
+        self.beside.close().await;
     }
 
     /// Returns (job, trigger, outcome, summary) of the last runs, newest first.

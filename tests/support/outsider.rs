@@ -2,13 +2,46 @@
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, ConnectOptions, FromRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, FromRow};
 use std::time::Duration;
 use tallyd::store::DatabaseLocation;
+use tokio::sync::Mutex;
 
 pub enum Outsider {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
+}
+
+/// A connection that many short questions share. SQLite reads the whole schema for each new one, which costs more
+/// than the question.
+#[derive(Default)]
+pub struct SharedOutsider(Mutex<Option<Outsider>>);
+
+impl SharedOutsider {
+    /// Asks the connection, or a new one if there is none or the server has ended it.
+    pub async fn ask<T>(
+        &self,
+        location: &DatabaseLocation,
+        question: impl AsyncFnOnce(&mut Outsider) -> T,
+    ) -> T {
+        let mut shared = self.0.lock().await;
+        if let Some(kept) = &mut *shared
+            && !kept.is_alive().await
+        {
+            *shared = None;
+        }
+        let mut outsider = match shared.take() {
+            Some(kept) => kept,
+            None => Outsider::at(location).await,
+        };
+        let answer = question(&mut outsider).await;
+        *shared = Some(outsider);
+        answer
+    }
+
+    pub async fn close(&self) {
+        *self.0.lock().await = None;
+    }
 }
 
 /// Returns text as a literal of SQL.
@@ -39,6 +72,13 @@ impl Outsider {
                 let file = file.busy_timeout(Duration::from_secs(10)).pragma("wal_autocheckpoint", "0");
                 file.connect().await.map(Self::Sqlite)
             }
+        }
+    }
+
+    async fn is_alive(&mut self) -> bool {
+        match self {
+            Self::Sqlite(_) => true,
+            Self::Postgres(connection) => connection.ping().await.is_ok(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Pushes and settles are run one by one, so that a test controls the events between them.
 
-use crate::support::outsider::{Outsider, quoted};
+use crate::support::outsider::{Outsider, SharedOutsider, quoted};
 use crate::support::{cluster, is_on_server, replayed};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -78,6 +78,8 @@ pub struct Dock {
     /// Transport between the two, if not plain HTTP.
     between: Option<Arc<dyn Transport>>,
     location: DatabaseLocation,
+    /// Another program's connection while the daemon is the same.
+    beside: SharedOutsider,
     dir: tempfile::TempDir,
     more: String,
 }
@@ -138,8 +140,16 @@ impl Dock {
         let mut settings = HttpSettings::new(&address);
         settings.timeout = TIMEOUT;
         let between = between(HttpTransport::new(&settings, &keys).unwrap());
-        let mut dock =
-            Self { sandbox, clock: Arc::default(), daemon: None, between, location, dir, more: more.into() };
+        let mut dock = Self {
+            sandbox,
+            clock: Arc::default(),
+            daemon: None,
+            between,
+            location,
+            beside: SharedOutsider::default(),
+            dir,
+            more: more.into(),
+        };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -171,7 +181,7 @@ impl Dock {
 
     /// Ends the daemon as a kill would, and starts the next.
     pub async fn restart(&mut self) {
-        drop(self.daemon.take());
+        self.leave();
         let (config, clock) = (self.config(), self.clock());
         let daemon = match self.between.clone() {
             Some(between) => {
@@ -189,6 +199,7 @@ impl Dock {
 
     /// Ends the daemon, so that another process can take the database's lock.
     pub fn leave(&mut self) {
+        self.beside = SharedOutsider::default();
         drop(self.daemon.take());
     }
 
@@ -312,7 +323,7 @@ impl Dock {
 
     /// Tracks these SKUs as a program would.
     pub async fn track_skus(&self, skus: &[impl AsRef<str>]) {
-        self.outsider().await.track_skus(skus).await;
+        self.beside.ask(&self.location, async |other| other.track_skus(skus).await).await;
     }
 
     /// Tracks all SKUs of the platform.
@@ -322,7 +333,7 @@ impl Dock {
 
     /// Tracks these orders as a program would.
     pub async fn track_orders(&self, orders: &[i64]) {
-        self.outsider().await.track_orders(orders).await;
+        self.beside.ask(&self.location, async |other| other.track_orders(orders).await).await;
     }
 
     /// Inserts a change as a program would.
@@ -334,7 +345,8 @@ impl Dock {
     /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
         let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key =";
-        self.outsider().await.row(&format!("{sql} {}", quoted(key))).await
+        let sql = format!("{sql} {}", quoted(key));
+        self.beside.ask(&self.location, async |other| other.row(&sql).await).await
     }
 
     pub async fn state(&self, key: &str) -> String {
@@ -347,12 +359,12 @@ impl Dock {
 
     /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
-        self.outsider().await.value(sql).await
+        self.beside.ask(&self.location, async |other| other.value(sql).await).await
     }
 
     /// Executes a statement as another program.
     pub async fn done_sql(&self, sql: &str) {
-        self.outsider().await.run(sql).await.unwrap();
+        self.beside.ask(&self.location, async |other| other.run(sql).await).await.unwrap();
     }
 
     /// Waits until the query returns this number; fails after 30 s.
@@ -371,7 +383,8 @@ impl Dock {
     /// Returns the id of the record that a change made.
     pub async fn made(&self, key: &str) -> i64 {
         let sql = "SELECT created_id FROM delivery JOIN outbox ON id = change_id WHERE key =";
-        self.outsider().await.value(&format!("{sql} {}", quoted(key))).await
+        let sql = format!("{sql} {}", quoted(key));
+        self.beside.ask(&self.location, async |other| other.value(&sql).await).await
     }
 
     /// Returns the number of calls of one operation so far.
