@@ -63,13 +63,11 @@ impl ExplainedSku {
         let sku = found.map_or_else(|| name.to_owned(), |row| row.sku.clone());
         let explained =
             Self { sku, remark: found.and_then(not_pushed_reason), product_id, spellings, levels };
-        match explained.levels.is_empty() {
-            true => {
-                let hints = nearest_skus(store, std::iter::once(name).filter(|_| found.is_none())).await?;
-                Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse) + &hints.concat()))
-            }
-            false => Ok(explained),
+        if !explained.levels.is_empty() {
+            return Ok(explained);
         }
+        let hints = nearest_skus(store, std::iter::once(name).filter(|_| found.is_none())).await?;
+        Err(ExplainError::NothingKnown(explained.nothing_known_text(warehouse) + &hints.concat()))
     }
 
     pub(crate) fn to_json(&self, levels: &[StockLevelExplanation]) -> Value {
@@ -78,13 +76,14 @@ impl ExplainedSku {
     }
 
     /// Returns the explanation of each stock level, with its newest `last` steps and with `plan` as the next push.
-    pub(crate) async fn explain(
+    /// Without a pending change the plan is not made, because it is that of a whole backlog.
+    pub(crate) async fn explain<E: From<StoreError>>(
         &self,
         store: &Store,
-        plan: &PushPreview,
+        plan: impl Future<Output = Result<PushPreview, E>>,
         last: usize,
-    ) -> Result<Vec<StockLevelExplanation>, StoreError> {
-        let mut explanations = Vec::new();
+    ) -> Result<Vec<StockLevelExplanation>, E> {
+        let mut explained = Vec::new();
         for level in &self.levels {
             let facts = match self.product_id {
                 Some(product) => store.explain_quantity_states(product, level.warehouse_id).await?,
@@ -95,16 +94,17 @@ impl ExplainedSku {
             let mut steps = step::history_steps(&facts, &changes, &store.explain_events(&ids).await?);
             let earlier_steps = steps.len().saturating_sub(last);
             let steps = steps.split_off(earlier_steps);
-            let open = changes.iter().map(|of| &of.change).filter(|change| !change.state.is_final());
-            let next_steps = open.map(|change| next_step_text(change, plan)).collect();
-            explanations.push(StockLevelExplanation {
-                level: level.clone(),
-                earlier_steps,
-                steps,
-                next_steps,
-            });
+            let open = changes.into_iter().map(|of| of.change).filter(|change| !change.state.is_final());
+            explained.push((level.clone(), earlier_steps, steps, open.collect::<Vec<_>>()));
         }
-        Ok(explanations)
+        let mut open = explained.iter().flat_map(|(.., open)| open);
+        let has_pending = open.any(|change| change.state == ChangeState::Pending);
+        let plan = if has_pending { plan.await? } else { PushPreview::default() };
+        let with_next = |(level, earlier_steps, steps, open): (_, _, _, Vec<ChangeRow>)| {
+            let next_steps = open.iter().map(|change| next_step_text(change, &plan)).collect();
+            StockLevelExplanation { level, earlier_steps, steps, next_steps }
+        };
+        Ok(explained.into_iter().map(with_next).collect())
     }
 
     pub(crate) fn no_stock_text(&self) -> String {

@@ -31,8 +31,8 @@ pub(super) async fn show_sku(State(web): State<Arc<WebState>>, request: PageRequ
         }
         subject => subject?,
     };
-    let plan = preview_push(&web.config, &web.store, &*web.clock).await?;
-    let levels = subject.explain(&web.store, &plan, STEPS_SHOWN).await?;
+    let plan = preview_push(&web.config, &web.store, &*web.clock);
+    let levels = subject.explain(&web.store, plan, STEPS_SHOWN).await?;
     let mut unshown = web.store.mismatch_list().await?;
     unshown.retain(|row| row.sku == subject.sku);
     let now = web.now();

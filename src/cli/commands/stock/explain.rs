@@ -30,8 +30,9 @@ pub(in crate::cli) async fn explain_command(context: &CliContext, args: ExplainA
         None => None,
     };
     let subject = ExplainedSku::find(&store, &args.sku, warehouse).await.map_err(ViewError::from)?;
-    let plan = preview_push(context.readable_config()?, &store, &context.clock()).await?;
-    let explanations = subject.explain(&store, &plan, args.last).await?;
+    let clock = context.clock();
+    let plan = preview_push(context.readable_config()?, &store, &clock);
+    let explanations = subject.explain(&store, plan, args.last).await?;
     let text = || {
         let sku = plain_line(&subject.sku);
         let remark = subject
