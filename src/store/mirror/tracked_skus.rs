@@ -19,8 +19,8 @@ pub(crate) struct StalestProgress {
     never_read: String,
     /// True if all SKUs never read were taken.
     took_never_read: bool,
-    /// Exchange and id of the read batch, and SKU, of the last one taken from those read before.
-    last_read: (i64, i64, String),
+    /// Exchange and id of the read batch, and product, of the last SKU taken from those read before.
+    last_read: (i64, i64, i64),
 }
 
 impl Store {
@@ -104,20 +104,20 @@ impl Store {
         if rest == 0 || !progress.took_never_read {
             return Ok(page);
         }
-        let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
-                       SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
+        let sql = "SELECT json_group_array(json_array(sku, json_array(exchange_id, batch, product))) FROM ( \
+                       SELECT p.sku, r.exchange_id, r.id AS batch, p.id AS product FROM read_batch r \
                        JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
-                       WHERE r.exchange_id < $1 AND (r.exchange_id, r.id, p.sku) > ($3, $4, $5) \
-                       ORDER BY r.exchange_id, r.id, p.sku LIMIT $2) page";
-        let (exchange, batch, sku) = &progress.last_read;
-        let values = (before.0, i64::from(rest), exchange, batch, sku);
-        let Json::<Vec<(String, i64, i64)>>(found) =
+                       WHERE r.exchange_id < $1 AND (r.exchange_id, r.id, p.id) > ($3, $4, $5) \
+                       ORDER BY r.exchange_id, r.id, p.id LIMIT $2) page";
+        let (exchange, batch, product) = progress.last_read;
+        let values = (before.0, i64::from(rest), exchange, batch, product);
+        let Json::<Vec<(String, (i64, i64, i64))>>(found) =
             self.fetch_value(sql, values, "find the stalest SKUs").await?;
-        if let Some((sku, exchange, batch)) = found.last() {
-            progress.last_read = (*exchange, *batch, sku.clone());
+        if let Some((_, last)) = found.last() {
+            progress.last_read = *last;
         }
-        page.extend(found.into_iter().map(|(sku, ..)| sku));
+        page.extend(found.into_iter().map(|(sku, _)| sku));
         Ok(page)
     }
 }
