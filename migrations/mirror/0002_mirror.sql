@@ -331,7 +331,8 @@ CREATE TABLE order_read_request (
 
 CREATE INDEX read_batch_by_exchange ON read_batch (exchange_id, id);
 
-CREATE INDEX product_by_case_key ON product (case_key);
+-- Pages of stock follow each other by case key and SKU.
+CREATE INDEX product_by_case_key ON product (case_key, sku);
 CREATE INDEX product_by_read_batch ON product (read_batch_id);
 CREATE INDEX product_kit ON product (product_id) WHERE type = 'Kit';
 CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;

@@ -6,6 +6,7 @@
 --
 -- `set_id` is the newest pending or sent count of the stock level, 0 if it has only adjusts, and NULL if it has no such
 -- change. The changes are looked up by stock level: grouped first, they would be grouped for each part that is read.
+-- The sum of adjusts finds the count once for itself, because `set_id` would be looked up again for each adjust.
 CREATE VIEW stock (
     sku, warehouse_id, warehouse_name, product_id, quantity, pending_quantity, is_active, include_in_sync,
     observed_at
@@ -28,19 +29,22 @@ SELECT b.sku, b.warehouse_id, w.name, b.product_id, b.quantity,
                      JOIN quantity_policy every ON every.warehouse_id = 0
                      LEFT JOIN quantity_policy own ON own.warehouse_id = b.warehouse_id),
                     b.quantity)
-           + coalesce((SELECT CAST(sum(a.delta) AS INTEGER) FROM pending_quantity a
-                       WHERE a.sku IN (SELECT q.sku FROM product q WHERE q.case_key = b.case_key)
-                         AND a.warehouse_id = b.warehouse_id
-                         AND b.product = (SELECT m.product FROM sku_spelling m WHERE m.spelling = a.sku)
-                         AND a.kind = 'quantity.adjust' AND a.id > b.set_id), 0)
+           + coalesce((SELECT CAST(sum(delta) AS INTEGER) FROM (
+                           SELECT a.id, a.kind, a.delta,
+                                  max(CASE a.kind WHEN 'quantity.set' THEN a.id ELSE 0 END) OVER () AS set_id
+                           FROM pending_quantity a
+                           WHERE a.warehouse_id = b.warehouse_id
+                             AND a.sku IN (SELECT m.spelling FROM sku_spelling m
+                                           WHERE m.case_key = b.case_key AND m.product = b.product)) change
+                       WHERE kind = 'quantity.adjust' AND id > set_id), 0)
        END,
        b.is_active, b.include_in_sync,
        strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(b.fact_ms, r.observed_ms) / 1000.0, 'unixepoch')
 FROM (SELECT l.*, p.sku, p.case_key, p.product_id, p.read_batch_id,
              (SELECT max(CASE a.kind WHEN 'quantity.set' THEN a.id ELSE 0 END) FROM pending_quantity a
-              WHERE a.sku IN (SELECT q.sku FROM product q WHERE q.case_key = p.case_key)
-                AND a.warehouse_id = l.warehouse_id
-                AND p.id = (SELECT m.product FROM sku_spelling m WHERE m.spelling = a.sku)) AS set_id
+              WHERE a.warehouse_id = l.warehouse_id
+                AND a.sku IN (SELECT m.spelling FROM sku_spelling m
+                              WHERE m.case_key = p.case_key AND m.product = p.id)) AS set_id
       FROM linked_balance l JOIN product p ON p.id = l.product
       WHERE p.missing_since_ms IS NULL AND p.alias_of IS NULL) b
 LEFT JOIN read_batch r ON r.id = b.read_batch_id

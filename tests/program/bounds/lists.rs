@@ -6,6 +6,8 @@ use super::{configured, program, tallyd};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
@@ -106,6 +108,46 @@ async fn a_long_list_is_printed_while_it_is_read() {
         }
         assert!(peak > 0 && peak < 56, "{args:?} needed {peak} MiB");
     }
+}
+
+/// Returns the steps of SQLite's machine, in thousands, that read a stock level with this many pending changes.
+async fn steps_of_a_stock_level(
+    world: &World,
+    (sku, warehouse, quantity): &(String, i64, i64),
+    changes: i64,
+) -> u64 {
+    let insert = format!(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {changes}) \
+         INSERT INTO outbox (key, kind, body) SELECT {changes} || ':' || n, 'quantity.adjust', \
+             json_object('sku', {}, 'warehouse_id', {warehouse}, 'delta', 1) FROM n",
+        quoted(sku)
+    );
+    world.sql(&insert).await;
+    let mut other = world.outsider().await.into_sqlite();
+    let steps = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&steps);
+    other.lock_handle().await.unwrap().set_progress_handler(1000, move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        true
+    });
+    let sql = "SELECT pending_quantity FROM stock WHERE sku = $1 AND warehouse_id = $2";
+    let pending: i64 = sqlx::query_scalar(sql).bind(sku).bind(warehouse).fetch_one(&mut other).await.unwrap();
+    assert_eq!(pending, quantity + changes);
+    steps.load(Ordering::SeqCst)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_level_costs_by_the_number_of_its_pending_changes_not_by_its_square() {
+    let world = World::new().await;
+    if world.is_on_server("the steps of SQLite are counted") {
+        return;
+    }
+    world.track_all().await;
+    world.once().await;
+    let levels = world.mirror().await;
+    let few = steps_of_a_stock_level(&world, &levels[0], 500).await;
+    let many = steps_of_a_stock_level(&world, &levels[1], 4000).await;
+    assert!(few > 0 && many < 12 * few, "{few} thousand steps for 500 changes, {many} for 4000");
 }
 
 #[tokio::test(flavor = "multi_thread")]
