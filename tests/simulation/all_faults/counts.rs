@@ -20,6 +20,8 @@ pub struct LaterCount {
     /// Moment by the leader's calendar, and the changes of that calendar until then.
     at: Timestamp,
     calendar_changes: i64,
+    /// Movements that were on their way.
+    covered: Vec<(String, i64)>,
 }
 
 impl Trial {
@@ -41,13 +43,16 @@ impl Trial {
         let Some((counted, shown)) = self.counted(&level).await else { return };
         let (at, calendar_changes) = (self.world.clock.now(), self.world.calendar_changes);
         self.before = Some(level.clone());
-        self.count_later = Some(LaterCount { level, counted, shown, at, calendar_changes });
+        let covered = self.auditor(|auditor| auditor.levels.on_their_way(&level));
+        self.count_later = Some(LaterCount { level, counted, shown, at, calendar_changes, covered });
     }
 
     /// Reports the kept count with its moment, unless the calendar changed meanwhile, although it may have changed back:
     /// changes that were inserted in between are dated by another calendar than the count.
     pub async fn count_told(&mut self) {
-        let Some(LaterCount { level, counted, shown, at, calendar_changes }) = self.count_later.take() else {
+        let Some(LaterCount { level, counted, shown, at, calendar_changes, covered }) =
+            self.count_later.take()
+        else {
             return;
         };
         if calendar_changes != self.world.calendar_changes || !self.truth.contains_key(&level) {
@@ -55,7 +60,8 @@ impl Trial {
         }
         let effect = self.effect(counted, shown);
         let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "counted_at": at.to_rfc3339()});
-        self.change_level("quantity.set", &level, body, effect).await;
+        let key = self.change_level("quantity.set", &level, body, effect).await;
+        self.auditor(|auditor| auditor.levels.covers(&key, covered));
     }
 
     /// Returns the counted number, and the one that the stock view shows.

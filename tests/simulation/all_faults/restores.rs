@@ -194,9 +194,12 @@ impl Trial {
         self.run_unless_refused(JobKind::Push).await;
     }
 
-    /// Runs a job to its end. With a wrong key jobs wait for the right one, which comes only as the agenda goes on.
+    /// Runs a job to its end. With a refused key jobs wait for the right one, or for a call that arrives, and both come
+    /// only as the agenda goes on.
     async fn run_unless_refused(&mut self, kind: JobKind) {
-        if !self.world.wire.weather().is_wrong_key {
+        const REFUSED: &str = "SELECT count(*) FROM (SELECT verdict FROM exchange \
+            WHERE verdict IN ('accepted', 'refused') ORDER BY id DESC LIMIT 1) last WHERE verdict = 'refused'";
+        if !self.world.wire.weather().is_wrong_key && self.world.number(REFUSED).await == 0 {
             self.world.run_now(kind).await;
         }
     }

@@ -20,7 +20,7 @@ const KEPT: usize = 64;
 pub enum Effect {
     /// Adds units.
     Add(i64),
-    /// Units of a count above the platform's quantity at that time.
+    /// Units of a count above the platform's quantity at that time. Movements on their way then are among them.
     Count(i64),
     /// None: a count of the platform's own quantity at that time. Any, if others move the stock level before the end.
     Absolute,
@@ -73,6 +73,8 @@ struct Write {
 pub struct Levels {
     accounts: BTreeMap<Level, Account>,
     changes: BTreeMap<String, (Level, Effect)>,
+    /// Movements that were on their way when goods were counted, by the key of the count: their goods were counted.
+    covered: BTreeMap<String, Vec<(String, i64)>>,
     /// Stock levels judged, and entries that arrived.
     pub judged: u64,
     pub writes: u64,
@@ -129,6 +131,7 @@ impl Levels {
     pub fn forget(&mut self, sku: &str) {
         self.accounts.retain(|(of, _), _| of != sku);
         self.changes.retain(|_, ((of, _), _)| of != sku);
+        self.covered.retain(|count, _| self.changes.contains_key(count));
     }
 
     /// Returns the quantity that the platform shows.
@@ -162,7 +165,22 @@ impl Levels {
 
     /// Records an inserted change.
     pub fn queued(&mut self, key: &str, level: &Level, effect: Effect) {
+        if matches!(effect, Effect::Count(_) | Effect::Absolute) {
+            self.covered.insert(key.to_owned(), self.on_their_way(level));
+        }
         self.changes.insert(key.to_owned(), (level.clone(), effect));
+    }
+
+    /// Returns the movements of a stock level that are not judged yet, with their units.
+    pub fn on_their_way(&self, level: &Level) -> Vec<(String, i64)> {
+        let units = |effect: &Effect| if let Effect::Add(units) = effect { Some(*units) } else { None };
+        let of_level = self.changes.iter().filter(|(_, (of, _))| of == level);
+        of_level.filter_map(|(key, (_, effect))| Some((key.clone(), units(effect)?))).collect()
+    }
+
+    /// Records the movements that were on their way when the goods of a count were counted.
+    pub fn covers(&mut self, key: &str, covered: Vec<(String, i64)>) {
+        self.covered.insert(key.to_owned(), covered);
     }
 
     /// Accepts any effect of all open counts, by an operator's decision or policy.
@@ -237,9 +255,10 @@ impl Levels {
         self.changes.get(key).is_some_and(|(level, _)| self.has_arrived(level, quantity))
     }
 
-    /// Returns the keys of the changes that are not judged yet.
+    /// Returns the keys of the changes that are not judged yet, and of the movements that a count of them covers.
     pub fn unsettled(&self) -> Vec<&str> {
-        self.changes.keys().map(String::as_str).collect()
+        let covered = self.covered.values().flatten().map(|(key, _)| key);
+        self.changes.keys().chain(covered).map(String::as_str).collect()
     }
 
     /// Judges every stock level that has changes and none on its way.
@@ -262,10 +281,13 @@ impl Levels {
             self.changes.remove(&key);
             let is_free = touched.entry(level.clone()).or_default();
             let account = self.accounts.entry(level).or_default();
+            let covered = self.covered.remove(&key).unwrap_or_default();
+            let covered = covered.iter().filter(|(key, _)| fate(key) == Fate::Done);
+            let covered: i64 = covered.map(|(_, units)| units).sum();
             match effect {
                 _ if fate(&key) != Fate::Done => {}
-                Effect::Add(units) | Effect::Count(units) => account.expected += units,
-                Effect::Absolute => {}
+                Effect::Add(units) | Effect::Count(units) => account.expected += units - covered,
+                Effect::Absolute => account.expected -= covered,
                 Effect::Anything => *is_free = true,
             }
         }
@@ -331,5 +353,20 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
         levels.arrived(1, &level, written, 200);
         let judged = levels.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
         assert_eq!(judged.len(), violations, "{written} {fate:?}");
+    }
+}
+
+#[test]
+fn a_count_has_the_goods_of_a_movement_that_was_on_its_way() {
+    let both = |add| BTreeMap::from([("w".to_owned(), add), ("count".to_owned(), Fate::Done)]);
+    for (written, add, violations) in
+        [(15, Fate::Done, 0), (20, Fate::Done, 1), (15, Fate::Undone, 0), (10, Fate::Done, 1)]
+    {
+        let (mut levels, level) = shop();
+        levels.queued("w", &level, Effect::Add(5));
+        levels.queued("count", &level, Effect::Count(5));
+        levels.sent(1, &level, written, 100, false, false);
+        levels.arrived(1, &level, written, 200);
+        assert_eq!(levels.judge(&both(add), 300, 0).len(), violations, "{written} {add:?}");
     }
 }
