@@ -20,7 +20,7 @@ pub struct LaterCount {
     /// Moment by the leader's calendar, and the changes of that calendar until then.
     at: Timestamp,
     calendar_changes: i64,
-    /// Movements that were on their way.
+    /// Movements that were held.
     covered: Vec<(String, i64)>,
 }
 
@@ -33,7 +33,9 @@ impl Trial {
         let Some((counted, shown)) = self.counted(&level).await else { return };
         let effect = self.effect(counted, shown);
         let body = json!({"sku": level.0, "warehouse_id": level.1, "quantity": counted, "seen": shown});
+        let covered = self.held_movements(&level).await;
         let key = self.change_level("quantity.set", &level, body, effect).await;
+        self.auditor(|auditor| auditor.levels.covers(&key, covered));
         self.second_thoughts(&key);
     }
 
@@ -43,7 +45,7 @@ impl Trial {
         let Some((counted, shown)) = self.counted(&level).await else { return };
         let (at, calendar_changes) = (self.world.clock.now(), self.world.calendar_changes);
         self.before = Some(level.clone());
-        let covered = self.auditor(|auditor| auditor.levels.on_their_way(&level));
+        let covered = self.held_movements(&level).await;
         self.count_later = Some(LaterCount { level, counted, shown, at, calendar_changes, covered });
     }
 
@@ -73,6 +75,13 @@ impl Trial {
         self.judge_levels().await;
         let listed = self.auditor(|auditor| auditor.levels.listed(level));
         Some(((self.truth[level] + shown - listed).max(0), shown))
+    }
+
+    /// Returns the movements of a stock level that are held and took no effect, with their units.
+    pub async fn held_movements(&mut self, level: &Level) -> Vec<(String, i64)> {
+        let sql = "SELECT key FROM outbox WHERE state = 'held' AND reason <> 'undecided'";
+        let keys = self.world.outsider.rows::<(String,)>(sql).await.into_iter().map(|(key,)| key).collect();
+        self.auditor(|auditor| auditor.levels.movements(level, keys))
     }
 
     pub fn effect(&self, counted: i64, shown: i64) -> Effect {

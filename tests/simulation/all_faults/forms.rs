@@ -148,12 +148,13 @@ impl Trial {
         (kind, level): (&str, Level),
         form: SentForm,
         (units, effect): (i64, Effect),
-    ) {
-        let Some(key) = self.send_change(form).await else { return };
+    ) -> Option<String> {
+        let key = self.send_change(form).await?;
         self.goods_moved(&level, units);
         self.inserted(&key, kind, &json!({"sku": level.0, "warehouse_id": level.1}));
         self.auditor(|auditor| auditor.levels.queued(&key, &level, effect));
         self.amid = Some(level);
+        Some(key)
     }
 
     /// Sends the last form again: nothing is queued or decided by it any more.
@@ -222,8 +223,10 @@ impl Trial {
         let fresh = self.page_of(&page.path, &page.cookie).await;
         let Some(mut fields) = form_as_shown(&page.html, &fresh, level.1) else { return };
         set(&mut fields, "quantity", &counted.to_string());
-        let effect = self.effect(counted, shown);
-        self.send_level(("quantity.set", level), page.form(fields, "quantity"), (0, effect)).await;
+        let (effect, covered) = (self.effect(counted, shown), self.held_movements(&level).await);
+        let form = page.form(fields, "quantity");
+        let Some(key) = self.send_level(("quantity.set", level), form, (0, effect)).await else { return };
+        self.auditor(|auditor| auditor.levels.covers(&key, covered));
     }
 
     fn level_by_hand(&mut self) -> Level {

@@ -20,7 +20,7 @@ const KEPT: usize = 64;
 pub enum Effect {
     /// Adds units.
     Add(i64),
-    /// Units of a count above the platform's quantity at that time. Movements on their way then are among them.
+    /// Units of a count above the platform's quantity at that time. Movements that were held then are among them.
     Count(i64),
     /// None: a count of the platform's own quantity at that time. Any, if others move the stock level before the end.
     Absolute,
@@ -73,7 +73,7 @@ struct Write {
 pub struct Levels {
     accounts: BTreeMap<Level, Account>,
     changes: BTreeMap<String, (Level, Effect)>,
-    /// Movements that were on their way when goods were counted, by the key of the count: their goods were counted.
+    /// Movements that were held when goods were counted, by the key of the count: their goods were counted.
     covered: BTreeMap<String, Vec<(String, i64)>>,
     /// Stock levels judged, and entries that arrived.
     pub judged: u64,
@@ -165,20 +165,19 @@ impl Levels {
 
     /// Records an inserted change.
     pub fn queued(&mut self, key: &str, level: &Level, effect: Effect) {
-        if matches!(effect, Effect::Count(_) | Effect::Absolute) {
-            self.covered.insert(key.to_owned(), self.on_their_way(level));
-        }
         self.changes.insert(key.to_owned(), (level.clone(), effect));
     }
 
-    /// Returns the movements of a stock level that are not judged yet, with their units.
-    pub fn on_their_way(&self, level: &Level) -> Vec<(String, i64)> {
-        let units = |effect: &Effect| if let Effect::Add(units) = effect { Some(*units) } else { None };
-        let of_level = self.changes.iter().filter(|(_, (of, _))| of == level);
-        of_level.filter_map(|(key, (_, effect))| Some((key.clone(), units(effect)?))).collect()
+    /// Returns those of these changes that move goods of a stock level, with their units.
+    pub fn movements(&self, level: &Level, keys: Vec<String>) -> Vec<(String, i64)> {
+        let units = |key: &String| match self.changes.get(key) {
+            Some((of, Effect::Add(units))) if of == level => Some(*units),
+            _ => None,
+        };
+        keys.into_iter().filter_map(|key| units(&key).map(|units| (key, units))).collect()
     }
 
-    /// Records the movements that were on their way when the goods of a count were counted.
+    /// Records the movements that were held when the goods of a count were counted.
     pub fn covers(&mut self, key: &str, covered: Vec<(String, i64)>) {
         self.covered.insert(key.to_owned(), covered);
     }
@@ -357,7 +356,7 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
 }
 
 #[test]
-fn a_count_has_the_goods_of_a_movement_that_was_on_its_way() {
+fn a_count_has_the_goods_of_a_movement_that_was_held() {
     let both = |add| BTreeMap::from([("w".to_owned(), add), ("count".to_owned(), Fate::Done)]);
     for (written, add, violations) in
         [(15, Fate::Done, 0), (20, Fate::Done, 1), (15, Fate::Undone, 0), (10, Fate::Done, 1)]
@@ -365,6 +364,7 @@ fn a_count_has_the_goods_of_a_movement_that_was_on_its_way() {
         let (mut levels, level) = shop();
         levels.queued("w", &level, Effect::Add(5));
         levels.queued("count", &level, Effect::Count(5));
+        levels.covers("count", levels.movements(&level, vec!["w".to_owned()]));
         levels.sent(1, &level, written, 100, false, false);
         levels.arrived(1, &level, written, 200);
         assert_eq!(levels.judge(&both(add), 300, 0).len(), violations, "{written} {add:?}");
