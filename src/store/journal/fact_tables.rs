@@ -117,7 +117,7 @@ impl TableComparison {
         before: &mut JournalReader,
         after: &mut JournalReader,
     ) -> Result<Self> {
-        let (old, new) = tokio::try_join!(before.fact_sum(table), after.fact_sum(table))?;
+        let (old, new) = (before.fact_sum(table).await?, after.fact_sum(table).await?);
         let differences = match old == new {
             true => Vec::new(),
             false => {
