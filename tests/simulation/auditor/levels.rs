@@ -286,7 +286,7 @@ impl Levels {
             match effect {
                 _ if fate(&key) != Fate::Done => {}
                 Effect::Add(units) | Effect::Count(units) => account.expected += units - covered,
-                Effect::Absolute => account.expected -= covered,
+                Effect::Absolute => {}
                 Effect::Anything => *is_free = true,
             }
         }
