@@ -152,6 +152,13 @@ impl SimClock {
         self.of_host(|host, _| host.ahead_ms)
     }
 
+    /// Returns the world's time of a moment of a boot.
+    pub fn world_ms(&self, boot_id: &str, moment: i64) -> i64 {
+        let host: usize =
+            boot_id.rsplit(' ').next().and_then(|host| host.parse().ok()).expect("a boot of a host");
+        moment + START_MS - self.state().hosts[host].uptime_ms
+    }
+
     /// Stops the host's timers until [`SimClock::resume`].
     pub fn suspend(&self) {
         self.of_host(|host, now_ms| {
@@ -259,6 +266,7 @@ fn each_host_has_its_own_boot_and_calendar_and_a_stopped_process_finds_its_timer
     other.set_calendar(600_000);
     assert_eq!((one.moment(), other.moment()), (Moment(UPTIME_MS), Moment(77)));
     assert_eq!((one.now().0, other.now().0), (START_MS, START_MS + 600_000));
+    assert_eq!(one.world_ms(&other.boot_id().unwrap(), 78), START_MS + 1);
     let (of_one, of_other) = (one.sleep(Duration::from_secs(10)), other.sleep(Duration::from_secs(5)));
     other.suspend();
     assert_eq!(one.next_ms(), Some(START_MS + 10_000));

@@ -27,6 +27,11 @@ pub const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
         ORDER BY m.revision DESC LIMIT 1 OFFSET 1) = 'undecided' THEN written END \
     FROM outbox";
 
+/// Claims of changes that no answer ended: the change, the written quantity, the moment and the boot.
+const INTERRUPTED: &str = "SELECT o.key, o.written, e.sent_moment, s.boot_id FROM outbox o \
+    JOIN exchange e ON e.id = o.exchange_id JOIN session s ON s.id = e.session_id \
+    WHERE e.verdict = 'interrupted' AND o.written IS NOT NULL";
+
 /// Calls of a session that began after a call of a later session.
 const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM (SELECT session_id, \
         max(session_id) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS latest FROM exchange) e \
@@ -50,6 +55,15 @@ impl Trial {
                 (key, fate(&state, &reason, landed))
             };
             rows.into_iter().map(fate).collect()
+        });
+        let claims: Vec<(String, i64, i64, String)> =
+            self.world.outsider.rows(&format!("{INTERRUPTED} AND o.key IN ({keys})")).await;
+        let clock = &self.world.clock;
+        self.auditor(|auditor| {
+            for (key, written, moment, boot) in claims {
+                let at_ms = clock.world_ms(&boot, moment);
+                auditor.levels.claimed(&key, written, at_ms, auditor.window_ms);
+            }
         });
         let known = &self.restores.known;
         let fate_of = |key: &str| known.get(key).or(fates.get(key)).copied().unwrap_or(Fate::Open);

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Length of the history; it covers all windows and replicas.
 const KEPT: usize = 64;
+/// Stands for the number of a call that was claimed and not sent.
+const NEVER_SENT: usize = 0;
 
 /// Effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +209,21 @@ impl Levels {
         account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost, is_late });
     }
 
+    /// Records the claim of a change that no answer ended. The call may never have left the host; then a movement of
+    /// others may still imitate it.
+    pub fn claimed(&mut self, key: &str, quantity: i64, at_ms: i64, window_ms: i64) {
+        let Some((level, _)) = self.changes.get(key) else { return };
+        let (level, since_ms) = (level.clone(), at_ms - window_ms);
+        let before = self.shown(&level, at_ms).unwrap_or(quantity);
+        let account = self.accounts.entry(level).or_default();
+        let mut writes = account.writes.iter();
+        if !writes.any(|write| write.quantity == quantity && write.since_ms >= since_ms) {
+            let (call, arrived_ms) = (NEVER_SENT, None);
+            let write = Write { call, since_ms, before, quantity, arrived_ms, is_lost: true, is_late: false };
+            account.writes.push(write);
+        }
+    }
+
     /// Records that a call was refused as a whole.
     pub fn not_done(&mut self, call: usize) {
         for account in self.accounts.values_mut() {
@@ -352,6 +369,18 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
         levels.arrived(1, &level, written, 200);
         let judged = levels.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
         assert_eq!(judged.len(), violations, "{written} {fate:?}");
+    }
+}
+
+#[test]
+fn a_sale_may_imitate_a_claim_that_was_never_sent() {
+    let done = BTreeMap::from([("w".to_owned(), Fate::Done)]);
+    for (sold_at, violations) in [(150, 0), (50, 1)] {
+        let (mut levels, level) = shop();
+        levels.queued("w", &level, Effect::Add(-2));
+        levels.moved(&level, -2, sold_at);
+        levels.claimed("w", 8, 100, 0);
+        assert_eq!(levels.judge(&done, 300, 0).len(), violations, "sold at {sold_at}");
     }
 }
 
