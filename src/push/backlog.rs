@@ -29,8 +29,8 @@ impl PushBacklog {
     }
 
     /// Puts stock levels back to the front, in their order. A queued one stays in its position.
-    pub(super) fn put_back(&mut self, levels: Vec<(StockLevel, bool)>) {
-        for (level, is_urgent) in levels.into_iter().rev() {
+    pub(super) fn put_back(&mut self, levels: impl DoubleEndedIterator<Item = (StockLevel, bool)>) {
+        for (level, is_urgent) in levels.rev() {
             if self.known.insert(level.clone()) {
                 let line = if is_urgent { &mut self.urgent } else { &mut self.bulk };
                 line.push_front(level);
@@ -38,17 +38,23 @@ impl PushBacklog {
         }
     }
 
-    /// Takes out the stock levels of the first `limit` SKUs.
-    pub(super) fn take_page(&mut self, limit: usize) -> Vec<StockLevel> {
+    /// Takes out the stock levels of the first `limit` SKUs, and those before them that do not count.
+    pub(super) fn take_page(
+        &mut self,
+        limit: usize,
+        counts: impl Fn(&StockLevel) -> bool,
+    ) -> Vec<StockLevel> {
         let (mut skus, mut page) = (BTreeSet::<Sku>::new(), Vec::new());
         while let Some(level) = self.urgent.front().or(self.bulk.front()) {
-            if skus.len() >= limit && !skus.contains(&level.sku) {
-                break;
+            if counts(level) && !skus.contains(&level.sku) {
+                if skus.len() >= limit {
+                    break;
+                }
+                skus.insert(level.sku.clone());
             }
             let line = if self.urgent.is_empty() { &mut self.bulk } else { &mut self.urgent };
             let Some(level) = line.pop_front() else { break };
             self.known.remove(&level);
-            skus.insert(level.sku.clone());
             page.push(level);
         }
         page
@@ -85,10 +91,21 @@ mod tests {
         backlog.add_level(level("C", 1), true);
         backlog.add_level(level("A", 1), false);
         assert!(backlog.has_urgent());
-        assert_eq!(names(&backlog.take_page(2)), ["C1", "A1", "A2"]);
+        assert_eq!(names(&backlog.take_page(2, |_| true)), ["C1", "A1", "A2"]);
         assert!(!backlog.has_urgent());
-        assert_eq!(names(&backlog.take_page(2)), ["B1", "A3"]);
+        assert_eq!(names(&backlog.take_page(2, |_| true)), ["B1", "A3"]);
         assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn a_page_has_stock_levels_that_do_not_count_beside_the_others() {
+        let mut backlog = PushBacklog::default();
+        for sku in ["done 1", "A", "done 2", "B", "C", "done 3"] {
+            backlog.add_level(level(sku, 1), false);
+        }
+        let page = backlog.take_page(2, |level| !level.sku.as_str().starts_with("done"));
+        assert_eq!(names(&page), ["done 11", "A1", "done 21", "B1"]);
+        assert_eq!(names(&backlog.take_page(2, |_| true)), ["C1", "done 31"]);
     }
 
     #[test]
@@ -97,9 +114,9 @@ mod tests {
         for sku in ["A", "B", "C"] {
             backlog.add_level(level(sku, 1), false);
         }
-        let page = backlog.take_page(2);
-        backlog.put_back(page.into_iter().map(|level| (level, false)).collect());
-        backlog.put_back(vec![(level("B", 1), false), (level("D", 1), true)]);
-        assert_eq!(names(&backlog.take_page(9)), ["D1", "A1", "B1", "C1"]);
+        let page = backlog.take_page(2, |_| true);
+        backlog.put_back(page.into_iter().map(|level| (level, false)));
+        backlog.put_back([(level("B", 1), false), (level("D", 1), true)].into_iter());
+        assert_eq!(names(&backlog.take_page(9, |_| true)), ["D1", "A1", "B1", "C1"]);
     }
 }

@@ -25,11 +25,15 @@ pub(super) fn pack_writes<'w>(
     calls
 }
 
-/// Returns the SKUs of the next read before a push: those of the first `most` stale stock levels, each beside the
-/// products of its case key. These vouch for the absence of a spelling that the platform does not return.
-pub(super) fn page_to_read(stale: &[&PendingStockLevel], most: usize) -> BTreeSet<Sku> {
-    let rows = stale.iter().take(most);
-    rows.flat_map(|work| work.read_rows.row.twin_skus.iter().chain([&work.stock_level.sku]))
-        .cloned()
-        .collect()
+/// Returns the SKUs of the next read before a push: those of the first `most` stale stock levels, as long as they are
+/// less than `skus_per_call`, each beside the products of its case key. These vouch for the absence of a spelling that
+/// the platform does not return.
+pub(super) fn page_to_read(stale: &[&PendingStockLevel], most: usize, skus_per_call: usize) -> BTreeSet<Sku> {
+    let mut page = BTreeSet::new();
+    for work in stale.iter().take(most) {
+        if page.len() < skus_per_call {
+            page.extend(work.read_rows.row.twin_skus.iter().chain([&work.stock_level.sku]).cloned());
+        }
+    }
+    page
 }

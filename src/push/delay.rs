@@ -58,7 +58,7 @@ impl PushRun<'_> {
         let is_over = self.delay_end().is_some_and(|end| end <= self.context.moment());
         if is_over || self.pipeline.delayed_levels.len() >= UNDELAYED_MIN {
             let levels = std::mem::take(&mut self.pipeline.delayed_levels);
-            self.pipeline.backlog.put_back(levels.into_iter().map(|level| (level, false)).collect());
+            self.pipeline.backlog.put_back(levels.into_iter().map(|level| (level, false)));
         }
     }
 

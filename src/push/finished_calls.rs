@@ -24,8 +24,7 @@ impl PushRun<'_> {
             self.handle_sent(&levels, effect);
         }
         let free = levels.into_iter().filter(|level| !self.pipeline.reserved_levels.contains(level));
-        let free: Vec<(StockLevel, bool)> = free.map(|level| (level, false)).collect();
-        self.pipeline.backlog.put_back(free);
+        self.pipeline.backlog.put_back(free.map(|level| (level, false)));
     }
 
     /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts, until the

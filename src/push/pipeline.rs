@@ -55,11 +55,11 @@ impl PushRun<'_> {
         }
         self.take_new_changes().await?;
         self.release_delayed();
-        // Calls are queued for the time of a read. Only one page is read at a time, because its result affects the next.
-        let calls_ahead = self.calls_in(self.pipeline.latency) + 1;
+        // Only one page is read at a time, because its result affects the next.
         while !self.pipeline.backlog.is_empty()
             && (self.pipeline.backlog.has_urgent()
-                || self.pipeline.reads_in_flight == 0 && self.pipeline.queued_calls.len() <= calls_ahead)
+                || self.pipeline.reads_in_flight == 0
+                    && self.pipeline.queued_calls.len() <= self.calls_ahead())
         {
             self.plan_batch().await?;
             self.release_delayed();
@@ -156,13 +156,21 @@ impl PushRun<'_> {
         usize::try_from(calls).unwrap_or(usize::MAX)
     }
 
+    /// Returns the number of calls that are queued for the time of a read.
+    fn calls_ahead(&self) -> usize {
+        self.calls_in(self.pipeline.latency) + 1
+    }
+
     /// Plans the next batch.
     ///
     /// Finishes the changes that need no call, reads the stale stock levels and packs the rest.
     async fn plan_batch(&mut self) -> Result<(), JobError> {
         let begun = std::mem::take(&mut self.pipeline.unpacked_levels);
         let mut levels = begun.clone();
-        levels.extend(self.pipeline.backlog.take_page(self.context.settings().skus_per_call));
+        // A stock level whose call ended has no plan, and seldom needs another read.
+        let plans = &self.pipeline.projected_backlog;
+        let is_planned = |level: &StockLevel| plans.plan(level).is_some();
+        levels.extend(self.pipeline.backlog.take_page(self.context.settings().skus_per_call, is_planned));
         let levels = self.resolve_spellings(levels).await?;
         let works = self.batch_plans(&levels).await?;
         let projected = &mut self.pipeline.projected_backlog;
@@ -173,7 +181,7 @@ impl PushRun<'_> {
         }
         if held != Some(0) {
             self.summary.held += held.unwrap_or(0);
-            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
+            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry));
             return Ok(());
         }
         let is_idle = |work: &&PendingStockLevel| {
@@ -183,11 +191,11 @@ impl PushRun<'_> {
         let quarantine = self.context.quarantine().await?;
         let batch = self.select_ready(&quarantine, batch).await?;
         if !self.finish_without_call(&batch).await? {
-            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry).collect());
+            self.pipeline.backlog.put_back(works.iter().map(PendingStockLevel::backlog_entry));
             return Ok(());
         }
         for work in &works {
-            if work.step() != StockLevelStep::ReadFirst {
+            if !work.needs_read() {
                 self.read_counts.remove(&work.stock_level);
             }
             if matches!(work.step(), StockLevelStep::Nothing | StockLevelStep::Agreed(_)) {
@@ -196,37 +204,34 @@ impl PushRun<'_> {
             }
         }
         let batch = self.delay_few(&quarantine, &begun, batch);
-        self.read_stale(&batch).await?;
         self.queue_writes(&batch, &quarantine);
-        let is_left = |work: &&&PendingStockLevel| {
-            work.step() == StockLevelStep::ReadFirst
-                && !self.pipeline.reserved_levels.contains(&work.stock_level)
-        };
-        let left: Vec<(StockLevel, bool)> =
-            batch.iter().filter(is_left).map(|work| work.backlog_entry()).collect();
-        self.pipeline.backlog.put_back(left);
+        self.read_stale(&batch).await?;
+        let reserved = &self.pipeline.reserved_levels;
+        let is_left = |work: &&&PendingStockLevel| work.needs_read() && !reserved.contains(&work.stock_level);
+        self.pipeline.backlog.put_back(batch.iter().filter(is_left).map(|work| work.backlog_entry()));
         Ok(())
     }
 
-    /// Starts to read the stale stock levels of a batch. Their facts are missing or too old for a write.
+    /// Starts to read the stale stock levels of a batch. Their facts are missing or too old for a write. They stay in
+    /// the backlog while the queued calls take longer than a read; then a whole page is read.
     async fn read_stale(&mut self, batch: &[&PendingStockLevel]) -> Result<(), JobError> {
-        let stale: Vec<&PendingStockLevel> =
-            batch.iter().copied().filter(|work| work.step() == StockLevelStep::ReadFirst).collect();
+        let stale = batch.iter().copied().filter(|work| work.needs_read());
         // `settle` checks an awaited stock level. A stream of changes for a SKU that no answer shows thus
         // costs no calls.
         let (exhausted, stale): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
-            stale.into_iter().partition(|work| work.is_awaited || self.read_count(work) >= READS_MAX);
-        if !exhausted.is_empty() && !self.hold_unread(&exhausted).await? {
-            self.pipeline
-                .backlog
-                .put_back(exhausted.into_iter().map(PendingStockLevel::backlog_entry).collect());
+            stale.partition(|work| work.is_awaited || self.read_count(work) >= READS_MAX);
+        if !exhausted.is_empty() {
+            self.hold_unread(&exhausted).await?;
         }
         let urgent = stale.iter().any(|work| work.is_urgent);
+        if !urgent && self.pipeline.queued_calls.len() > self.calls_ahead() {
+            return Ok(());
+        }
         // With stale operators' stock levels, only those are read now. A small page is answered and recorded
         // sooner.
         let stale: Vec<&PendingStockLevel> =
             stale.into_iter().filter(|work| work.is_urgent || !urgent).collect();
-        let skus = page_to_read(&stale, self.levels_in_time());
+        let skus = page_to_read(&stale, self.levels_in_time(), self.context.settings().skus_per_call);
         if skus.is_empty() {
             return Ok(());
         }
@@ -265,7 +270,9 @@ impl PushRun<'_> {
         let writes = batch.iter().copied().filter(|work| matches!(work.step(), StockLevelStep::Write { .. }));
         let (separate, together): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) =
             writes.partition(|work| work.is_separate(quarantine));
-        let more = self.pipeline.reads_in_flight > 0 || !self.pipeline.backlog.is_empty();
+        let more = self.pipeline.reads_in_flight > 0
+            || !self.pipeline.backlog.is_empty()
+            || batch.iter().any(|work| work.needs_read());
         let calls = pack_writes(&together, more, |work| self.cannot_wait(work));
         let calls = calls.into_iter().map(|call| (call, false));
         let calls = calls.chain(separate_calls(&separate, quarantine).into_iter().map(|call| (call, true)));
@@ -277,21 +284,16 @@ impl PushRun<'_> {
         for call in calls.collect::<Vec<_>>() {
             self.pipeline.queue_call(call);
         }
-        let waits = together
-            .iter()
-            .map(|work| &work.stock_level)
-            .filter(|level| !self.pipeline.reserved_levels.contains(*level));
-        self.pipeline.unpacked_levels = waits.cloned().collect();
+        let reserved = &self.pipeline.reserved_levels;
+        let levels = together.iter().map(|work| &work.stock_level);
+        self.pipeline.unpacked_levels = levels.filter(|level| !reserved.contains(*level)).cloned().collect();
     }
 
     /// Returns true if the fact would be too old after the next page. Such a call would be read again and
     /// wait again: with SKUs in many warehouses no call is ever full.
     fn cannot_wait(&self, work: &PendingStockLevel) -> bool {
-        let age = work
-            .read_rows
-            .row
-            .fact_moment
-            .map_or(Duration::ZERO, |at| self.context.moment().duration_since(at));
+        let fact = work.read_rows.row.fact_moment;
+        let age = fact.map_or(Duration::ZERO, |at| self.context.moment().duration_since(at));
         age + self.pipeline.latency * 2 >= self.read_validity()
     }
 

@@ -117,13 +117,13 @@ impl PushPreview {
             backlog.add_level(work.stock_level.clone(), work.is_urgent);
         }
         while !backlog.is_empty() {
-            let batch = backlog.take_page(skus_per_call);
+            let batch = backlog.take_page(skus_per_call, |_| true);
             let (stale, known): (Vec<&PendingStockLevel>, Vec<&PendingStockLevel>) = batch
                 .iter()
                 .filter_map(|level| by_level.get(level).copied())
                 .partition(|work| unread.contains(&work.stock_level));
             if !stale.is_empty() {
-                let skus: Vec<Sku> = page_to_read(&stale, usize::MAX).into_iter().collect();
+                let skus: Vec<Sku> = page_to_read(&stale, usize::MAX, usize::MAX).into_iter().collect();
                 let changes = stale.iter().flat_map(|work| work.pending_changes.iter().copied()).collect();
                 self.requests.push(PlannedRequest { request: wire::get_product_balances(&skus), changes });
                 for work in &stale {
@@ -137,7 +137,7 @@ impl PushPreview {
                 self.add_update(&call)?;
                 waiting.retain(|work| !call.iter().any(|sent| sent.stock_level == work.stock_level));
             }
-            backlog.put_back(stale.into_iter().map(PendingStockLevel::backlog_entry).collect());
+            backlog.put_back(stale.into_iter().map(PendingStockLevel::backlog_entry));
         }
         Ok(())
     }

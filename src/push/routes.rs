@@ -53,7 +53,7 @@ impl PushRun<'_> {
     ) -> Result<Vec<&'w PendingStockLevel>, JobError> {
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for work in batch {
-            let is_read = work.step() == StockLevelStep::ReadFirst;
+            let is_read = work.needs_read();
             if !is_read && !matches!(work.step(), StockLevelStep::Write { .. }) {
                 now.push(work);
                 continue;

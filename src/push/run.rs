@@ -202,7 +202,7 @@ impl PushPipeline {
             std::mem::take(&mut self.reading).into_iter().partition(|(level, _)| skus.contains(&level.sku));
         self.reading = left;
         ended.iter().for_each(|(level, _)| drop(self.reserved_levels.take(level)));
-        self.backlog.put_back(ended.clone());
+        self.backlog.put_back(ended.iter().cloned());
         ended.into_iter().map(|(level, _)| level).collect()
     }
 
@@ -229,13 +229,9 @@ impl PushPipeline {
 
     /// Puts the stock levels of queued calls back to the backlog, to be planned again.
     pub(super) fn requeue_calls(&mut self) {
-        let calls: Vec<QueuedCall> = self.queued_calls.drain(..).collect();
-        let named =
-            |call: QueuedCall| call.stock_levels.into_iter().map(move |level| (level, call.is_urgent));
-        let levels: Vec<(StockLevel, bool)> = calls.into_iter().flat_map(named).collect();
-        for (level, _) in &levels {
-            self.reserved_levels.remove(level);
+        for call in self.queued_calls.drain(..).rev() {
+            call.stock_levels.iter().for_each(|level| drop(self.reserved_levels.take(level)));
+            self.backlog.put_back(call.stock_levels.into_iter().map(|level| (level, call.is_urgent)));
         }
-        self.backlog.put_back(levels);
     }
 }

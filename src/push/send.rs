@@ -207,7 +207,7 @@ async fn load_plans(context: &JobContext, call: &UpdateCall) -> Result<Vec<Pendi
 
 /// Returns true if a fact aged while the call waited for its reservation.
 fn needs_read(plans: &[PendingStockLevel]) -> bool {
-    plans.iter().any(|plan| plan.step() == StockLevelStep::ReadFirst)
+    plans.iter().any(PendingStockLevel::needs_read)
 }
 
 impl QuantityEntry {

@@ -82,6 +82,10 @@ impl PendingStockLevel {
         if self.is_stale { StockLevelStep::ReadFirst } else { self.plan.step }
     }
 
+    pub(super) fn needs_read(&self) -> bool {
+        self.step() == StockLevelStep::ReadFirst
+    }
+
     pub(super) fn quantity_update(&self, quantity: Quantity) -> QuantityUpdate {
         QuantityUpdate {
             sku: self.stock_level.sku.clone(),

@@ -11,21 +11,28 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Encode, Type};
 
-/// Implements columns of integers for newtypes of `i64`.
-macro_rules! integer_columns {
-    ($($name:ident),+ $(,)?) => {$(
+/// Gives a type the columns of another.
+macro_rules! column_type {
+    ($name:ident, $stored:ident) => {
         impl<D: Database> Type<D> for $name
         where
-            i64: Type<D>,
+            $stored: Type<D>,
         {
             fn type_info() -> D::TypeInfo {
-                <i64 as Type<D>>::type_info()
+                <$stored as Type<D>>::type_info()
             }
 
             fn compatible(info: &D::TypeInfo) -> bool {
-                <i64 as Type<D>>::compatible(info)
+                <$stored as Type<D>>::compatible(info)
             }
         }
+    };
+}
+
+/// Implements columns of integers for newtypes of `i64`.
+macro_rules! integer_columns {
+    ($($name:ident),+ $(,)?) => {$(
+        column_type!($name, i64);
 
         impl<'r, D: Database> Decode<'r, D> for $name
         where
@@ -50,18 +57,7 @@ macro_rules! integer_columns {
 /// Implements columns of text for types that are read from their text.
 macro_rules! text_columns {
     ($($name:ident: $read:expr),+ $(,)?) => {$(
-        impl<D: Database> Type<D> for $name
-        where
-            LossyText: Type<D>,
-        {
-            fn type_info() -> D::TypeInfo {
-                <LossyText as Type<D>>::type_info()
-            }
-
-            fn compatible(info: &D::TypeInfo) -> bool {
-                <LossyText as Type<D>>::compatible(info)
-            }
-        }
+        column_type!($name, LossyText);
 
         impl<'r, D: Database> Decode<'r, D> for $name
         where
