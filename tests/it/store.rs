@@ -77,13 +77,23 @@ impl Shelf {
         asked: &[&str],
         got: &[(&str, &[(i64, i64)])],
     ) -> BalancesRecorded {
-        let asked: Vec<Sku> = asked.iter().map(|s| sku(s)).collect();
         let products: Vec<ProductBalance<'_>> =
             got.iter().map(|(sku, levels)| product(sku, levels)).collect();
+        self.record_products(id, sent, asked, &products).await
+    }
+
+    async fn record_products(
+        &mut self,
+        id: ExchangeId,
+        sent: i64,
+        asked: &[&str],
+        products: &[ProductBalance<'_>],
+    ) -> BalancesRecorded {
+        let asked: Vec<Sku> = asked.iter().map(|s| sku(s)).collect();
         let mut write = self.store.begin_write(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
         let (exchange_id, observed_at) = (id, Timestamp(sent));
-        let (asked, products) = (&*asked, &*products);
+        let asked = &*asked;
         let (unreadable, hides, is_whole) = (&[][..], false, true);
         let page = BalancePage {
             exchange_id,
@@ -187,6 +197,17 @@ async fn a_page_of_another_cut_keeps_every_products_own_age() {
     shelf.read(&["B", "C"], &[("B", &[(1, 6)]), ("C", &[(1, 7)])]).await;
     assert_eq!(shelf.level("A", 1).await.2, at(T0 + 1000));
     assert_eq!(shelf.level("B", 1).await.2, at(T0 + 2000));
+}
+
+#[tokio::test]
+async fn a_record_in_part_makes_only_the_stock_levels_younger_that_it_shows() {
+    let mut shelf = Shelf::new().await;
+    shelf.read(&["A"], &[("A", &[(1, 5), (2, 6)])]).await;
+    let part = ProductBalance { is_partial: true, ..product("A", &[(1, 5)]) };
+    let id = shelf.begin().await;
+    shelf.record_products(id, shelf.now, &["A"], &[part]).await;
+    assert_eq!(shelf.level("A", 1).await.2, at(T0 + 2000));
+    assert_eq!(shelf.level("A", 2).await.2, at(T0 + 1000));
 }
 
 #[tokio::test]
