@@ -167,7 +167,7 @@ impl PushRun<'_> {
     async fn plan_batch(&mut self) -> Result<(), JobError> {
         let begun = std::mem::take(&mut self.pipeline.unpacked_levels);
         let mut levels = begun.clone();
-        // A stock level whose call ended has no plan, and seldom needs another read.
+        // One whose call ended or that was just read has no current plan. It seldom needs a read, so it does not count.
         let plans = &self.pipeline.projected_backlog;
         let is_planned = |level: &StockLevel| plans.plan(level).is_some();
         levels.extend(self.pipeline.backlog.take_page(self.context.settings().skus_per_call, is_planned));

@@ -32,9 +32,9 @@ impl PushRun<'_> {
         self.read_counts.get(&work.stock_level).copied().unwrap_or(0)
     }
 
-    /// Holds the changes of stock levels that no answer decided. Returns false if a change or fact has
-    /// changed since the snapshot; then nothing is held.
-    pub(super) async fn hold_unread(&mut self, works: &[&PendingStockLevel]) -> Result<bool, JobError> {
+    /// Holds the changes of stock levels that no answer decided. If a change or fact has changed since the snapshot,
+    /// nothing is held, and the stock levels must be planned again.
+    pub(super) async fn hold_unread(&mut self, works: &[&PendingStockLevel]) -> Result<(), JobError> {
         let held = |work: &&PendingStockLevel| {
             let detail = work.lack.map_or_else(
                 || {
@@ -52,11 +52,8 @@ impl PushRun<'_> {
             work.pending_changes.iter().map(held).collect::<Vec<_>>()
         };
         let waiting = works.iter().flat_map(held).collect();
-        self.commit_outcomes(
-            works,
-            OutcomesWithoutCall { from_pending: waiting, ..OutcomesWithoutCall::default() },
-        )
-        .await
+        let moves = OutcomesWithoutCall { from_pending: waiting, ..OutcomesWithoutCall::default() };
+        self.commit_outcomes(works, moves).await.map(drop)
     }
 
     /// Finishes the changes that need no call. Returns false if a stock level or a change has changed since

@@ -27,10 +27,10 @@ pub const FATES: &str = "SELECT key, state, coalesce(reason, ''), \
         ORDER BY m.revision DESC LIMIT 1 OFFSET 1) = 'undecided' THEN written END \
     FROM outbox";
 
-/// Claims of changes that no answer ended: the change, the written quantity, the moment and the boot.
+/// Claims of applied changes that no answer ended, so that a check took them for done: the change, the written quantity, the moment and the boot.
 const INTERRUPTED: &str = "SELECT o.key, o.written, e.sent_moment, s.boot_id FROM outbox o \
     JOIN exchange e ON e.id = o.exchange_id JOIN session s ON s.id = e.session_id \
-    WHERE e.verdict = 'interrupted' AND o.written IS NOT NULL";
+    WHERE e.verdict = 'interrupted' AND o.state = 'applied' AND o.written IS NOT NULL";
 
 /// Calls of a session that began after a call of a later session.
 const CALLS_OF_REPLACED: &str = "SELECT count(*) FROM (SELECT session_id, \
